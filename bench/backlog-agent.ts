@@ -1,4 +1,5 @@
-// Shared by the processes of the backlog benchmark: the storage, the agent, and the message that a worker sends for each turn it ends.
+// Shared by the processes of the backlog benchmark: the storage, the agent, and the message that a worker sends for
+// each turn it ends.
 
 import type { Adapter, Engine } from "everturn";
 import type { HostStorage } from "everturn/runtime";
@@ -26,7 +27,10 @@ export type TurnEnded = {
   readonly steps: number;
 };
 
-/** How a worker opens the file: by its path (SQLite on a thread of its own, with group commit) or with a handle (every operation blocks the event loop). */
+/**
+ * How a worker opens the file: by its path (SQLite on a thread of its own, with group commit) or with a handle (every
+ * operation blocks the event loop).
+ */
 export type StorageForm = "path" | "handle";
 
 /** Opens the SQLite file of the benchmark with a handle. `normal` is for the process that only prepares it. */
@@ -44,13 +48,17 @@ export function openStorage(path: string, form: StorageForm): HostStorage {
   return form === "path" ? sqliteStorage({ path }) : openHandle(path, "full").storage;
 }
 
-/** An agent whose model takes `modelMs` for a reply: `toolSteps` replies with one tool call each, then a text. `called` is called for each reply. */
+/**
+ * An agent whose model takes `modelMs` for a reply: `toolSteps` replies with one tool call each, then a text. `called`
+ * is called for each reply.
+ */
 export function scriptedAgent(toolSteps: number, called: () => void, modelMs = 0): Engine {
   const adapter: Adapter = {
     provider: "fake",
     stream: (request, call) => ({
       async *[Symbol.asyncIterator]() {
-        // A model that is called over a network never replies within the same task: without this the event loop would not get to timers or messages.
+        // A model that is called over a network never replies within the same task: without this the event loop would
+        // not get to timers or messages.
         await (modelMs > 0 ? setTimeout(modelMs) : setImmediate());
         called();
         const step = request.messages.filter(({ role }) => role === "assistant").length;

@@ -1,4 +1,5 @@
-// A worker of the backlog benchmark: opens the file, waits for the message that starts the measurement, and drives turns until it is killed.
+// A worker of the backlog benchmark: opens the file, waits for the message that starts the measurement, and drives
+// turns until it is killed.
 
 import type { TurnEnded } from "./backlog-agent.ts";
 import type { HostStorage } from "everturn/runtime";

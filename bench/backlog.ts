@@ -1,11 +1,13 @@
-// `npm run bench:backlog`: how many turns a second workers end over one SQLite file or one Postgres database, by the number of workers and of turns that
-// wait.
+// `npm run bench:backlog`: how many turns a second workers end over one SQLite file or one Postgres database, by the
+// number of workers and of turns that wait.
 //
 // Method
-//   This process accepts turns without driving them, in two files: one with few turns, one with the same number and the backlog. Each run copies a file, starts
-//   worker processes over the copy, and reads the time from the first turn after the warm-up to the last one of the measurement, as the workers report it. The
-//   workers never run out of turns: both files hold some that are left over at the end ("backlog 0" means that nothing else waits besides these).
-//   Runs with and without backlog alternate, because other load of the machine changes over time. The ratio is the median of the ratios of the rounds.
+//   This process accepts turns without driving them, in two files: one with few turns, one with the same number and the
+//   backlog. Each run copies a file, starts worker processes over the copy, and reads the time from the first turn
+//   after the warm-up to the last one of the measurement, as the workers report it. The workers never run out of turns:
+//   both files hold some that are left over at the end ("backlog 0" means that nothing else waits besides these). Runs
+//   with and without backlog alternate, because other load of the machine changes over time. The ratio is the median of
+//   the ratios of the rounds.
 //
 //   --turns 300  --warmup 60  --backlog 20000  --workers 1,2,4  --rounds 3    how many, and how often
 //   --step-workers 1,2,3,4  --step-turns 40                                  the second table: turns of ten tool steps, no backlog
@@ -16,8 +18,9 @@
 //   --postgres                                                               a Postgres server of its own, in a temporary folder, instead of a file
 //   --pin                                                                    worker n runs on core n alone (Linux, `taskset`); worker n + cores shares it
 //
-//   On a machine with few cores, `--pin` shows how the rate grows with the number of workers: without it one worker uses more than one core (the event
-//   loop, the SQLite thread, the garbage collector), and a second worker finds no idle core.
+//   On a machine with few cores, `--pin` shows how the rate grows with the number of workers: without it one worker
+//   uses more than one core (the event loop, the SQLite thread, the garbage collector), and a second worker finds no
+//   idle core.
 
 import type { TurnEnded } from "./backlog-agent.ts";
 import type { ChildProcess } from "node:child_process";

@@ -1,4 +1,5 @@
-// A process of `npm run bench:postgres` that writes rows with plain `pg`, without the library: as many rows of the same values in as many transactions as a turn.
+// A process of `npm run bench:postgres` that writes rows with plain `pg`, without the library: as many rows of the same
+// values in as many transactions as a turn.
 
 import { once } from "node:events";
 

@@ -1,5 +1,6 @@
-// The cost of durability: one step (reply, tool, checkpoint: three commits) at step n of a turn on one SQLite file; opening and continuing a
-// session of n messages; and one step compared with a run in memory and with the same rows in as many bare transactions on the same file.
+// The cost of durability: one step (reply, tool, checkpoint: three commits) at step n of a turn on one SQLite file;
+// opening and continuing a session of n messages; and one step compared with a run in memory and with the same rows in
+// as many bare transactions on the same file.
 
 import type { ModelEvent } from "everturn/model";
 import type { HostStorage, Runtime } from "everturn/runtime";

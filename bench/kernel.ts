@@ -1,5 +1,5 @@
-// The cost of collecting events into a reply, compared with a loop that appends the same strings. Both read the text at the end, which forces
-// the engine to flatten it. Also the cost of appending to a history, by its length.
+// The cost of collecting events into a reply, compared with a loop that appends the same strings. Both read the text at
+// the end, which forces the engine to flatten it. Also the cost of appending to a history, by its length.
 
 import type { EffectResponse, Turn } from "everturn/kernel";
 import type { TurnEvent } from "everturn/model";
@@ -72,7 +72,8 @@ export function benchKernel(): void {
       [10, 100, 1000, 10_000].map((steps) => {
         let turn = startTurn(settings, turnInput("t", { messages: [user("hi")] })).turn;
         for (let step = 0; step < steps; step += 1) turn = oneStep(turn);
-        // Each round continues the same turn: starting again from an earlier state would fork the history, and a fork copies it.
+        // Each round continues the same turn: starting again from an earlier state would fork the history, and a fork
+        // copies it.
         return { name: `n = ${steps}`, run: () => (turn = oneStep(turn)) };
       }),
       201,

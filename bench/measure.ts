@@ -1,5 +1,5 @@
-// The measuring method of the benchmarks: contenders alternate, so that other load of the machine affects all of them equally, and the
-// medians of their times are compared. Ratios are comparable between machines; milliseconds are not.
+// The measuring method of the benchmarks: contenders alternate, so that other load of the machine affects all of them
+// equally, and the medians of their times are compared. Ratios are comparable between machines; milliseconds are not.
 
 export type Contender = { readonly name: string; readonly run: () => unknown };
 

@@ -1,4 +1,5 @@
-// The cost of middleware in a run in memory: a reply of many deltas, with no middleware, with an empty list, and with middleware that passes calls on.
+// The cost of middleware in a run in memory: a reply of many deltas, with no middleware, with an empty list, and with
+// middleware that passes calls on.
 
 import type { Adapter, Engine } from "everturn";
 import type { Middleware } from "everturn/middleware";

@@ -1,12 +1,15 @@
-// `npm run bench:streams`: the delay of a text delta to a reader in another process, with many concurrent streams over one Postgres server of its own.
+// `npm run bench:streams`: the delay of a text delta to a reader in another process, with many concurrent streams over
+// one Postgres server of its own.
 //
 // Method
-//   This process starts the server and accepts one turn for each stream. A reader process follows the events of all sessions over one storage. Then a
-//   driver process drives all turns at once. The scripted model emits a delta every `--interval-ms`, at a random phase, with the time at which it was
-//   emitted. The reader subtracts that time from its own; both processes use the clock of this machine. Counted are the
-//   deltas while all streams are open: not those of the first `--warmup-ms` after the first one, when turns are claimed, and not those after the first turn has
-//   ended, when a thousand turns end within seconds. A row of its own has the delay of all deltas. Deltas that the storage merged into one piece are counted one by one.
-//   The table ends with the processor time of the three processes and the load of the machine: the delay is the storage's only if a core was idle.
+//   This process starts the server and accepts one turn for each stream. A reader process follows the events of all
+//   sessions over one storage. Then a driver process drives all turns at once. The scripted model emits a delta every
+//   `--interval-ms`, at a random phase, with the time at which it was emitted. The reader subtracts that time from its
+//   own; both processes use the clock of this machine. Counted are the deltas while all streams are open: not those of
+//   the first `--warmup-ms` after the first one, when turns are claimed, and not those after the first turn has ended,
+//   when a thousand turns end within seconds. A row of its own has the delay of all deltas. Deltas that the storage
+//   merged into one piece are counted one by one. The table ends with the processor time of the three processes and the
+//   load of the machine: the delay is the storage's only if a core was idle.
 //
 //   --streams 1000  --deltas 60  --interval-ms 1000  --warmup-ms 10000
 //   --limit-ms 0                                        ends with exit code 1 if p99 is above it; 0: no limit

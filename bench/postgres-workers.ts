@@ -1,10 +1,13 @@
-// Turns and steps a second of several worker processes over one Postgres server, beside plain transactions of the same rows in the same run.
+// Turns and steps a second of several worker processes over one Postgres server, beside plain transactions of the same
+// rows in the same run.
 //
 // Method
-//   For each number of workers: a database with accepted turns of ten tool steps, which the workers drive, and then as many processes that write the rows of such
-//   a turn with plain `pg`, in as many transactions of one statement each. Both run 16 turns at a time in a process. The time counts from the end of the warm-up.
-//   Beside the rates the table shows round trips for each step (a model call, with everything that the turn and the worker read and write besides), the processor
-//   time of the server, and what its connections waited for, sampled every 50 ms: a rate that does not grow is explained by a saturated processor or by locks.
+//   For each number of workers: a database with accepted turns of ten tool steps, which the workers drive, and then as
+//   many processes that write the rows of such a turn with plain `pg`, in as many transactions of one statement each.
+//   Both run 16 turns at a time in a process. The time counts from the end of the warm-up. Beside the rates the table
+//   shows round trips for each step (a model call, with everything that the turn and the worker read and write
+//   besides), the processor time of the server, and what its connections waited for, sampled every 50 ms: a rate that
+//   does not grow is explained by a saturated processor or by locks.
 
 import type { PostgresServer } from "../lib/test/postgres-server.ts";
 import type { TurnEnded } from "./backlog-agent.ts";
@@ -232,7 +235,9 @@ async function end(children: readonly ChildProcess[]): Promise<void> {
   );
 }
 
-/** Samples what the busy connections of a database wait for. Returns the function that ends it and returns the shares. */
+/**
+ * Samples what the busy connections of a database wait for. Returns the function that ends it and returns the shares.
+ */
 function sampleWaits(url: string): () => Promise<{ readonly lockShare: number; readonly ioShare: number }> {
   const client = new Client({ connectionString: url });
   const counts = { busy: 0, lock: 0, io: 0 };

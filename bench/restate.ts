@@ -1,5 +1,6 @@
-// `npm run bench:restate`: turns that Restate drives, beside Postgres workers and beside the SDK of Restate alone with as many recorded steps, in one run. The model and the
-// tool need no time, so all of it is overhead. The contenders alternate, so that other load of the machine affects all of them.
+// `npm run bench:restate`: turns that Restate drives, beside Postgres workers and beside the SDK of Restate alone with
+// as many recorded steps, in one run. The model and the tool need no time, so all of it is overhead. The contenders
+// alternate, so that other load of the machine affects all of them.
 //
 //   --turns 100   turns one after the other, for the times    --load 600   turns of the load    --open 32   open turns of the load
 //
@@ -28,7 +29,10 @@ const { values: options } = parseArgs({
   },
 });
 
-/** One way to run turns. `run` returns the times until the first text, if there is one, and until the end, in milliseconds. */
+/**
+ * One way to run turns. `run` returns the times until the first text, if there is one, and until the end, in
+ * milliseconds.
+ */
 type Contender = {
   readonly name: string;
   readonly run: (id: string) => Promise<{ readonly first: number | null; readonly end: number }>;

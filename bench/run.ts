@@ -1,4 +1,5 @@
-// `npm run bench`: runs every benchmark in one process, one after the other, on the built package and not on its sources.
+// `npm run bench`: runs every benchmark in one process, one after the other, on the built package and not on its
+// sources.
 
 import { benchDurable } from "./durable.ts";
 import { benchKernel } from "./kernel.ts";

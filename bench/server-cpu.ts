@@ -5,7 +5,10 @@ import { readdirSync, readFileSync } from "node:fs";
 /** The kernel counts processor time in hundredths of a second (`getconf CLK_TCK`). */
 const ticksPerSecond = 100;
 
-/** The processor time of a process and of its children, also of those that have ended, in seconds; `NaN`: it is not known. */
+/**
+ * The processor time of a process and of its children, also of those that have ended, in seconds; `NaN`: it is not
+ * known.
+ */
 export function processorSeconds(pid: number | null): number {
   if (pid === null || process.platform !== "linux") return Number.NaN;
   let ticks = 0;

@@ -1,4 +1,5 @@
-// A SQLite driver whose write transactions take longer to commit, as on a disk with a slow fsync: by `ms` of the URL, in milliseconds.
+// A SQLite driver whose write transactions take longer to commit, as on a disk with a slow fsync: by `ms` of the URL,
+// in milliseconds.
 
 import Database from "libsql";
 

@@ -1,5 +1,5 @@
-// The two forms of `sqliteStorage` side by side: commits per second with 1, 10 and 100 concurrent writers, and the delay of the event loop while 60 writers
-// commit to a disk on which an fsync takes 250 ms.
+// The two forms of `sqliteStorage` side by side: commits per second with 1, 10 and 100 concurrent writers, and the
+// delay of the event loop while 60 writers commit to a disk on which an fsync takes 250 ms.
 
 import type { SqliteDatabase } from "everturn/host/sqlite";
 import type { HostStorage } from "everturn/runtime";
@@ -85,7 +85,10 @@ async function benchEventLoop(folder: string): Promise<void> {
 
 let position = 0;
 
-/** Each writer awaits a write before it sends the next. Every row is new, because SQLite writes nothing if a row is replaced by an equal one. */
+/**
+ * Each writer awaits a write before it sends the next. Every row is new, because SQLite writes nothing if a row is
+ * replaced by an equal one.
+ */
 async function write(storage: HostStorage, writers: number, times: number): Promise<void> {
   const work = async (_: unknown, writer: number) => {
     for (let time = 0; time < times; time += 1) {

@@ -1,4 +1,5 @@
-// The type-checking time of a user program: the same five tools, loop and typed answer with this library and with the AI SDK.
+// The type-checking time of a user program: the same five tools, loop and typed answer with this library and with the
+// AI SDK.
 
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";

@@ -1,4 +1,5 @@
-// The cost of reading a stream: frames compared with the bare SSE parser, and a codec compared with JSON.parse of the same events.
+// The cost of reading a stream: frames compared with the bare SSE parser, and a codec compared with JSON.parse of the
+// same events.
 
 import { createParser } from "eventsource-parser";
 import { frameReader, noQuirks, openaiChat } from "everturn/wire";

@@ -1,7 +1,8 @@
-// Builds the studio into the published package: lib/studio. The server serves it under /studio/. `npm run build` calls this configuration through
-// tools/package/studio.ts.
+// Builds the studio into the published package: lib/studio. The server serves it under /studio/. `npm run build` calls
+// this configuration through tools/package/studio.ts.
 //
-// The server sends the page with a strict Content-Security-Policy: no inline script or style, and no data: URLs for fonts (`assetsInlineLimit: 0`).
+// The server sends the page with a strict Content-Security-Policy: no inline script or style, and no data: URLs for
+// fonts (`assetsInlineLimit: 0`).
 
 import react from "@vitejs/plugin-react";
 import { defaultClientConditions, defineConfig } from "vite";

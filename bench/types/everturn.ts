@@ -1,4 +1,5 @@
-// A user program that is only type-checked: five tools, a typed answer, a loop. ai-sdk.ts is the same program with the AI SDK.
+// A user program that is only type-checked: five tools, a typed answer, a loop. ai-sdk.ts is the same program with the
+// AI SDK.
 
 import { chat, engine, fake, tool } from "everturn";
 import { z } from "zod";

@@ -1,5 +1,5 @@
-// Counts calls of the library's functions with V8's precise coverage. It has to be started before the library is loaded: V8 counts nothing in
-// functions that it optimised earlier.
+// Counts calls of the library's functions with V8's precise coverage. It has to be started before the library is
+// loaded: V8 counts nothing in functions that it optimised earlier.
 
 import type { Profiler } from "node:inspector";
 

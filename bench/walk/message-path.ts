@@ -1,5 +1,5 @@
-// The path of one message through the library: from `reply` to the first `text_delta` that the caller's iterator receives. The session has had a
-// turn before, so that work that happens once in a process is not counted.
+// The path of one message through the library: from `reply` to the first `text_delta` that the caller's iterator
+// receives. The session has had a turn before, so that work that happens once in a process is not counted.
 
 import type { CalledFunction, CallCounter } from "./call-counter.ts";
 import type { HostStorage, StorageQuery as Query } from "everturn/runtime";
@@ -112,8 +112,8 @@ class Recorder {
 }
 
 /**
- * Makes random bytes count up. Ids of turns are made of them and are keys of rows, and how many keys a search compares depends on their order; with
- * counted ids every run counts the same calls.
+ * Makes random bytes count up. Ids of turns are made of them and are keys of rows, and how many keys a search compares
+ * depends on their order; with counted ids every run counts the same calls.
  */
 function countRandomBytes(): void {
   let drawn = 0;
@@ -141,7 +141,10 @@ function newGate(): Gate {
   return { opened, open: () => waiting.forEach((go) => go()) };
 }
 
-/** A reply of the Responses API as server-sent events: up to its first text delta at once, the rest when `mayGoOn` resolves. */
+/**
+ * A reply of the Responses API as server-sent events: up to its first text delta at once, the rest when `mayGoOn`
+ * resolves.
+ */
 function replyStream(mayGoOn: Promise<void>, sending: () => void): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder();
   const bytes = (events: readonly ResponseEvent[]) =>

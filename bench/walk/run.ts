@@ -1,7 +1,9 @@
-// `npm run walk`: prints the path of one message file by file, and the counts of `npm run check:counts`. `--json` prints the same as one JSON value. Needs no build.
+// `npm run walk`: prints the path of one message file by file, and the counts of `npm run check:counts`. `--json`
+// prints the same as one JSON value. Needs no build.
 //
-// Files are listed by the phase in which they are first entered, and within a phase by layer, from the runtime down: V8 counts calls and does not
-// say in which order they happen. Everything is measured on the sources, file by file; the published files are bundled.
+// Files are listed by the phase in which they are first entered, and within a phase by layer, from the runtime down: V8
+// counts calls and does not say in which order they happen. Everything is measured on the sources, file by file; the
+// published files are bundled.
 
 import type { Phase, StorageCall } from "./message-path.ts";
 

@@ -1,5 +1,6 @@
-// Checks docs/acceptance.md: the lists are complete, every status is one of four, the named tests exist and cite the row, every row that names a test has a
-// mutation that breaks it (acceptance/run.ts applies them), and every name marked `exported` is exported.
+// Checks docs/acceptance.md: the lists are complete, every status is one of four, the named tests exist and cite the
+// row, every row that names a test has a mutation that breaks it (acceptance/run.ts applies them), and every name
+// marked `exported` is exported.
 
 import { execFile } from "node:child_process";
 import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
@@ -194,8 +195,8 @@ const preamble = [
 const preambleLength = preamble.split("\n").length;
 
 /**
- * Builds a line that compiles exactly when the name exists. A name is `Type.field`, `Type "word"`, `Type.field "word"`, `Type` or `value`,
- * with the prefix `entry point:` if the entry point is not `everturn/model`.
+ * Builds a line that compiles exactly when the name exists. A name is `Type.field`, `Type "word"`, `Type.field "word"`,
+ * `Type` or `value`, with the prefix `entry point:` if the entry point is not `everturn/model`.
  */
 function checkOf(named: string, index: number): string {
   const [entryPoint, target] = named.includes(":")

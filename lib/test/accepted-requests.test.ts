@@ -1,5 +1,6 @@
-// What users write, with each API, against a provider that refuses what the real one refuses (`strictProvider`): schemas of zod as structured output and as tools, loops with
-// results of every kind, and conversations that another provider began.
+// What users write, with each API, against a provider that refuses what the real one refuses (`strictProvider`):
+// schemas of zod as structured output and as tools, loops with results of every kind, and conversations that another
+// provider began.
 
 import type { Adapter, ChatOptions, Tool } from "everturn";
 import type { Message } from "everturn/model";
@@ -175,7 +176,10 @@ const programs: { readonly [title: string]: Program } = {
   "settings: a forced tool without tools": { options: { toolChoice: "none" } },
 };
 
-/** Known defects: programs whose requests a provider refuses. An entry that is no longer refused fails its test and has to be removed. */
+/**
+ * Known defects: programs whose requests a provider refuses. An entry that is no longer refused fails its test and has
+ * to be removed.
+ */
 const acceptedUntilFixed: { readonly [title: string]: readonly string[] } = {};
 
 describe("a provider accepts the requests of what users write", () => {

@@ -1,4 +1,5 @@
-// A server with sessions of one caller, for tests of who may do what over HTTP: requests of each kind of caller, and the rows that they leave.
+// A server with sessions of one caller, for tests of who may do what over HTTP: requests of each kind of caller, and
+// the rows that they leave.
 
 import type { Caller, CallToDecide, HttpOptions, OwnedSession } from "everturn/http";
 import type { Json } from "everturn/model";
@@ -25,7 +26,10 @@ const tokens: { readonly [K in Exclude<Kind, "anonymous">]: string } = {
   stranger: "the-token-of-another-tenant",
 };
 
-/** `pending`: waits for an approval of call `c1`. `manual`: waits for a result. `asking`: waits for an answer. `done`: has an answer. */
+/**
+ * `pending`: waits for an approval of call `c1`. `manual`: waits for a result. `asking`: waits for an answer. `done`:
+ * has an answer.
+ */
 export const sessionIds = ["pending", "manual", "asking", "done"] as const;
 
 /** The rule of the application: one caller decides, and nothing else is widened. */
@@ -44,7 +48,8 @@ export type WorldSettings = {
   /** `false`: the server has no sessions. Default: true. */
   readonly hasData?: boolean;
   /**
-   * A defect of access itself. `allow_all`: no caller is limited. `deny_all`: no caller is recognised as the one that started a session. Default: none.
+   * A defect of access itself. `allow_all`: no caller is limited. `deny_all`: no caller is recognised as the one that
+   * started a session. Default: none.
    */
   readonly mutation?: "allow_all" | "deny_all";
 };

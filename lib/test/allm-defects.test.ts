@@ -1,5 +1,5 @@
-// Known defects of ALLM (G1 to G35), each as the corrected behaviour. Defects that are tested beside their code are not repeated here: the last test checks that
-// a test names each of them.
+// Known defects of ALLM (G1 to G35), each as the corrected behaviour. Defects that are tested beside their code are not
+// repeated here: the last test checks that a test names each of them.
 
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,5 +1,6 @@
-// The documentation pages 000 to 003 of ALLM, from which the interface is derived: every `iex>` example with the values it shows, then two tables of
-// the behaviour of page 001, one test for each cell. A title states an intended difference.
+// The documentation pages 000 to 003 of ALLM, from which the interface is derived: every `iex>` example with the values
+// it shows, then two tables of the behaviour of page 001, one test for each cell. A title states an intended
+// difference.
 
 import type { Engine, FakeScript, Session, Tool, TurnEvent } from "everturn";
 import type { SessionStatus } from "everturn/model";
@@ -273,7 +274,8 @@ describe("[allm 75] which verbs a status allows", () => {
   const verbs = ["start", "reply", "continue(message)", "continue(null)", "step", "submitToolResults"] as const;
   type Verb = (typeof verbs)[number];
 
-  // Two cells depend on more than the status. Here the message is a user's, and calls do wait; the other halves follow the table.
+  // Two cells depend on more than the status. Here the message is a user's, and calls do wait; the other halves follow
+  // the table.
   const matrix: { readonly [S in SessionStatus]: { readonly [V in Verb]: Verdict } } = {
     idle: {
       start: yes,
@@ -369,7 +371,10 @@ describe("[allm 75] which verbs a status allows", () => {
     },
   };
 
-  /** Tries the verb and its twin. A refusal comes before the model is asked; what goes through has asked it once each, unless it only records. */
+  /**
+   * Tries the verb and its twin. A refusal comes before the model is asked; what goes through has asked it once each,
+   * unless it only records.
+   */
   async function expectVerdict(given: Session, verb: Verb, verdict: Verdict): Promise<void> {
     const adapter = fake({ scripts: [says("ok"), says("ok")] });
     const talks = engine({ adapter });

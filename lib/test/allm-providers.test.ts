@@ -1,5 +1,6 @@
-// The provider adapters of ALLM: rows 107 to 111, 113 and 114 of docs/acceptance.md, one test case for each cell of ALLM's tables. A title states an intended
-// difference. The codecs have their own tests; this file compares them with ALLM.
+// The provider adapters of ALLM: rows 107 to 111, 113 and 114 of docs/acceptance.md, one test case for each cell of
+// ALLM's tables. A title states an intended difference. The codecs have their own tests; this file compares them with
+// ALLM.
 
 import type { Adapter } from "everturn";
 import type { JsonObject, Message, ModelEvent, ModelReply } from "everturn/model";

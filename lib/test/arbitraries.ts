@@ -1,5 +1,5 @@
-// Generators (fast-check arbitraries) for every stored type. The table at the end is typed by the stored types: a type without a generator, or a
-// generator without a field, does not compile.
+// Generators (fast-check arbitraries) for every stored type. The table at the end is typed by the stored types: a type
+// without a generator, or a generator without a field, does not compile.
 
 import type {
   CausalRef,

@@ -1,5 +1,5 @@
-// Checks what ARCHITECTURE.md and CONTRIBUTING.md claim about the code: the files they name exist, and the batches of the durable walk write the tables that
-// ARCHITECTURE.md lists. Also that docs/glossary.md defines every stored table.
+// Checks what ARCHITECTURE.md and CONTRIBUTING.md claim about the code: the files they name exist, and the batches of
+// the durable walk write the tables that ARCHITECTURE.md lists. Also that docs/glossary.md defines every stored table.
 
 import type { HostStorage } from "everturn/runtime";
 

@@ -1,4 +1,5 @@
-// A user message without text, image or file is a validation error in every verb and every adapter, before anything is sent or stored.
+// A user message without text, image or file is a validation error in every verb and every adapter, before anything is
+// sent or stored.
 
 import type { Adapter } from "everturn/engine";
 import type { Message } from "everturn/model";

@@ -1,6 +1,7 @@
-// Every place of the library where a person or a program decides about a call, as a table: what is shown there, and what happens to a decision about the call of a
-// child agent, about arguments that the schema does not name, about a call that has changed since it was shown, by the caller who started the turn, about a call whose tool
-// was renamed, and with arguments that the tool refuses.
+// Every place of the library where a person or a program decides about a call, as a table: what is shown there, and
+// what happens to a decision about the call of a child agent, about arguments that the schema does not name, about a
+// call that has changed since it was shown, by the caller who started the turn, about a call whose tool was renamed,
+// and with arguments that the tool refuses.
 //
 // The terminal has its tests in apps/cli/test, the pages in apps/studio/test/browser.
 
@@ -34,7 +35,10 @@ const tokenOf = (role: Role): string => (role === "starter" ? customer : operato
 /** What is asked of a place. */
 type Answer = { readonly role: Role; readonly arguments?: JsonObject };
 
-/** A request for a decision that a place has shown. `decide` approves what was shown, and returns `accepted` or the reason of the refusal. */
+/**
+ * A request for a decision that a place has shown. `decide` approves what was shown, and returns `accepted` or the
+ * reason of the refusal.
+ */
 type Asked = { readonly shown: string; readonly decide: (answer: Answer) => Promise<string> };
 
 /** A place where calls are decided. `ask` starts the session `s` as the customer and returns what the place shows. */
@@ -369,7 +373,10 @@ async function mcpOutcome(
   return result.isError === true ? JSON.stringify(result.content) : "accepted";
 }
 
-/** What happens in a place that differs from the others. Every place refuses what another place refuses, unless it cannot ask for it. */
+/**
+ * What happens in a place that differs from the others. Every place refuses what another place refuses, unless it
+ * cannot ask for it.
+ */
 const exceptions: { readonly [place: string]: { readonly [row: string]: string | RegExp } } = {
   // A program has no caller: it decides who may call `decide`.
   "decide of a session in memory": { "the caller who started the turn": "accepted" },

@@ -1,9 +1,11 @@
-// Documentation that runs. Every `ts` code block in a Markdown file or a doc comment becomes a module of its own, is type-checked as a user's program
-// would be, and is executed. A comment `// => value` after a statement, or on the line after it, is its assertion.
+// Documentation that runs. Every `ts` code block in a Markdown file or a doc comment becomes a module of its own, is
+// type-checked as a user's program would be, and is executed. A comment `// => value` after a statement, or on the line
+// after it, is its assertion.
 //
-// A `ts` code block that a `text output` code block follows is a program with a real adapter. It runs in a process of its own, in an empty folder, against a
-// provider on the loopback interface (guides/provider.ts), and has to print that output and end by itself. guides/replies.ts has what the provider
-// replies to it. An `sh` code block with such an output is a program too; `npx everturn` in it runs the built command.
+// A `ts` code block that a `text output` code block follows is a program with a real adapter. It runs in a process of
+// its own, in an empty folder, against a provider on the loopback interface (guides/provider.ts), and has to print that
+// output and end by itself. guides/replies.ts has what the provider replies to it. An `sh` code block with such an
+// output is a program too; `npx everturn` in it runs the built command.
 
 import type { PostgresServer } from "./postgres-server.ts";
 
@@ -25,7 +27,10 @@ import { startPostgres } from "./postgres-server.ts";
 const root = join(import.meta.dirname, "../..");
 const workplace = join(root, "lib/.snippets/docs");
 
-/** Known defects: programs whose requests a provider refuses. An entry that is no longer refused fails its test and has to be removed. */
+/**
+ * Known defects: programs whose requests a provider refuses. An entry that is no longer refused fails its test and has
+ * to be removed.
+ */
 const acceptedUntilFixed: { readonly [program: string]: readonly string[] } = {};
 
 const { documents, sources } = await documentedFiles();
@@ -141,7 +146,10 @@ function linksIn(text: string): readonly string[] {
     .filter((target) => !/^[a-z]+:/.test(target));
 }
 
-/** The anchors that GitHub gives to headings: lower case, without punctuation, numbered from the second of the same text on. */
+/**
+ * The anchors that GitHub gives to headings: lower case, without punctuation, numbered from the second of the same text
+ * on.
+ */
 function anchorsOf(text: string): ReadonlySet<string> {
   const anchors = new Set<string>();
   for (const [, heading = ""] of withoutCodeBlocks(text).matchAll(/^#{1,6} (.+)$/gm)) {
@@ -161,7 +169,10 @@ function withoutCodeBlocks(text: string): string {
   return text.replaceAll(/^(`{3,})[^`]*?\n[^]*?^\1$/gm, "");
 }
 
-/** Writes the JavaScript of a program. All programs are transpiled in this process: a loader in each of theirs would take longer than the program. */
+/**
+ * Writes the JavaScript of a program. All programs are transpiled in this process: a loader in each of theirs would
+ * take longer than the program.
+ */
 async function writeJavaScript(module: string, code: string): Promise<void> {
   await writeFile(javaScriptOf(module), (await transform(module, code)).code);
 }

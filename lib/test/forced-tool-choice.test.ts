@@ -1,4 +1,5 @@
-// A forced tool choice applies to the first reply after a user message: without that, a model that has to call a tool never answers.
+// A forced tool choice applies to the first reply after a user message: without that, a model that has to call a tool
+// never answers.
 
 import type { FakeScript } from "everturn";
 import type { ToolChoice } from "everturn/model";

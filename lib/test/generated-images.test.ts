@@ -1,4 +1,5 @@
-// An image that the model generates, in a durable session: it is stored with the reply, and the next turn sends it back with its signature.
+// An image that the model generates, in a durable session: it is stored with the reply, and the next turn sends it back
+// with its signature.
 
 import { engine, gemini } from "everturn";
 import { memoryStorage } from "everturn/host/memory";

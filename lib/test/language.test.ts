@@ -1,5 +1,6 @@
-// Checks the language of the repository (CONTRIBUTING.md, "Language"): terms of the field are found in the files that implement them, retired words do not
-// come back in comments and documents, and the source files that comments name exist.
+// Checks the language of the repository (CONTRIBUTING.md, "Language"): terms of the field are found in the files that
+// implement them, retired words do not come back in comments and documents, and the source files that comments name
+// exist.
 
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,5 +1,6 @@
-// The layer boundaries: what each folder of lib/src must not import or call. A file that violates a boundary is added to a copy of the sources,
-// and the compiler or the linter of `npm run check` must reject it. The copy without the file passes, so the file causes the failure.
+// The layer boundaries: what each folder of lib/src must not import or call. A file that violates a boundary is added
+// to a copy of the sources, and the compiler or the linter of `npm run check` must reject it. The copy without the file
+// passes, so the file causes the failure.
 
 import { execFile } from "node:child_process";
 import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
@@ -76,8 +77,8 @@ const lint = () => run(bin("oxlint/bin/oxlint"), ["--deny-warnings", "-f", "unix
 type Violation = { readonly folder: string; readonly source: string };
 
 /**
- * Adds all violations to the copy, checks it once, and returns the lines of the output for each violation. One check takes seconds, so the violations of a
- * group share it; each file is reported by its own name.
+ * Adds all violations to the copy, checks it once, and returns the lines of the output for each violation. One check
+ * takes seconds, so the violations of a group share it; each file is reported by its own name.
  */
 async function reportsOf(
   violations: readonly Violation[],
@@ -197,7 +198,10 @@ describe("time outside the pure folders comes from the clock option", () => {
   );
 });
 
-/** The floors from below. A project refers to projects of its own floor and of those below. `config` and `testing` stand beside the floors and may use all of them. */
+/**
+ * The floors from below. A project refers to projects of its own floor and of those below. `config` and `testing` stand
+ * beside the floors and may use all of them.
+ */
 const floors = ["core", "durable", "serve", "bridges"];
 
 test("projects refer to their own floor and to those below", async () => {

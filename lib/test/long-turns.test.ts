@@ -1,5 +1,5 @@
-// The memory of a turn is linear in its steps: twice the steps retain about twice the heap. A copy of the message list for each step (quadratic) would
-// retain about three times as much at these numbers of steps.
+// The memory of a turn is linear in its steps: twice the steps retain about twice the heap. A copy of the message list
+// for each step (quadratic) would retain about three times as much at these numbers of steps.
 
 import type { ChatResult } from "everturn/model";
 

@@ -1,5 +1,6 @@
-// Model providers on the loopback interface for tests of adapters: a `node:http` server that plays answers in the wire format of each provider, and the writers of those formats.
-// Nothing between `fetch` and the events of an adapter is replaced.
+// Model providers on the loopback interface for tests of adapters: a `node:http` server that plays answers in the wire
+// format of each provider, and the writers of those formats. Nothing between `fetch` and the events of an adapter is
+// replaced.
 
 import type { AdapterErrorReason } from "../src/core/model/internal.ts";
 import type { Json, JsonObject, ModelRequest } from "everturn/model";
@@ -303,7 +304,10 @@ function writeGemini(says: readonly Say[], cost: Cost | null): string {
   return [...parts.map(chunk), ...(cost === null ? [] : [event({ ...end, usageMetadata, ...about })])].join("");
 }
 
-/** A complete call, or its leaves as `partialArgs`. The API cannot send broken JSON; the nearest is a string in place of `args`. */
+/**
+ * A complete call, or its leaves as `partialArgs`. The API cannot send broken JSON; the nearest is a string in place of
+ * `args`.
+ */
 function geminiCall({ id, name, pieces }: Extract<Say, { readonly type: "call" }>): readonly JsonObject[] {
   const text = pieces.join("");
   const args = parsed(text);
@@ -437,7 +441,9 @@ function writeBedrock(says: readonly Say[], cost: Cost | null): Uint8Array {
   ]);
 }
 
-/** One message of an AWS event stream: lengths, their checksum, headers, payload, checksum of all (CRC-32, big-endian). */
+/**
+ * One message of an AWS event stream: lengths, their checksum, headers, payload, checksum of all (CRC-32, big-endian).
+ */
 function awsEvent(type: string, payload: JsonObject, messageType = "event"): Buffer {
   const typeHeader = messageType === "event" ? ":event-type" : ":exception-type";
   const headers = Buffer.concat(

@@ -1,4 +1,5 @@
-// Long turns for tests: an engine whose turn takes a given number of model calls, a turn to recover, and the heap in use.
+// Long turns for tests: an engine whose turn takes a given number of model calls, a turn to recover, and the heap in
+// use.
 
 import type { Engine } from "everturn";
 import type { ModelEvent } from "everturn/model";
@@ -13,8 +14,9 @@ import { assistant } from "everturn/model";
 import { runtime } from "everturn/runtime";
 
 /**
- * Each model call but the last one calls a tool, which returns a short text. What the model replies depends on the request alone, so a turn that
- * was recovered continues where it stopped. `atCall` is awaited before the reply to model call `n`, counted from 1.
+ * Each model call but the last one calls a tool, which returns a short text. What the model replies depends on the
+ * request alone, so a turn that was recovered continues where it stopped. `atCall` is awaited before the reply to model
+ * call `n`, counted from 1.
  */
 export function loopingEngine(steps: number, atCall: (n: number) => void | Promise<void> = () => undefined): Engine {
   const note = tool({
@@ -70,7 +72,10 @@ function replyEvents(n: number, isLast: boolean): readonly ModelEvent[] {
   ];
 }
 
-/** A storage with an open turn that has completed `steps` steps, as a process leaves it that stops during the next model call. The session is `s`. */
+/**
+ * A storage with an open turn that has completed `steps` steps, as a process leaves it that stops during the next model
+ * call. The session is `s`.
+ */
 export async function interruptedTurn(steps: number): Promise<HostStorage> {
   const storage = memoryStorage();
   await new Promise<void>((stopped) => {
@@ -95,8 +100,8 @@ export function heapInUse(): number {
 }
 
 /**
- * Bytes of the heap in use once garbage collection frees no more: timers of earlier work, which run between two collections, can release what that
- * work retained.
+ * Bytes of the heap in use once garbage collection frees no more: timers of earlier work, which run between two
+ * collections, can release what that work retained.
  */
 export async function settledHeap(): Promise<number> {
   const [small, passes] = [10_000, 5];

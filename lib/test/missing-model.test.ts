@@ -1,4 +1,5 @@
-// A run without a model, or with a model that the adapter cannot call, is an `EngineError` before anything is sent or stored.
+// A run without a model, or with a model that the adapter cannot call, is an `EngineError` before anything is sent or
+// stored.
 
 import { anthropic, chat, engine, fake, gemini, generate, openai, providers, step, stream } from "everturn";
 import { memoryStorage } from "everturn/host/memory";

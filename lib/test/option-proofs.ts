@@ -1,4 +1,5 @@
-// One proof for each option of a run: a value, and how a run shows that the value had its effect. The mapped type demands a proof for every option.
+// One proof for each option of a run: a value, and how a run shows that the value had its effect. The mapped type
+// demands a proof for every option.
 
 import type { RunOptionName } from "../src/core/engine/internal.ts";
 import type { ChatOptions, FakeAdapter, FakeScript, Tool } from "everturn";

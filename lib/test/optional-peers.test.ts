@@ -1,5 +1,5 @@
-// Optional peer dependencies that are not installed: the error names the package to install. Each program runs in a folder that has the built
-// library and its dependencies, and none of the optional packages.
+// Optional peer dependencies that are not installed: the error names the package to install. Each program runs in a
+// folder that has the built library and its dependencies, and none of the optional packages.
 
 import { execFile } from "node:child_process";
 import {

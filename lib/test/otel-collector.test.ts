@@ -1,4 +1,5 @@
-// A durable turn whose process is killed, with the OTLP exporters of OpenTelemetry against a collector on the loopback interface.
+// A durable turn whose process is killed, with the OTLP exporters of OpenTelemetry against a collector on the loopback
+// interface.
 
 import type { ExportedSpan } from "./otel.ts";
 import type { ChildProcess } from "node:child_process";

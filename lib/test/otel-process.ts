@@ -1,6 +1,8 @@
-// A process of the test in otel-collector.test.ts: exports its spans and metrics by OTLP, and drives a durable turn in a SQLite file.
+// A process of the test in otel-collector.test.ts: exports its spans and metrics by OTLP, and drives a durable turn in
+// a SQLite file.
 //
-// Arguments: `first` or `second`, the file, the address of the collector. The first process starts the turn and hangs in its tool. The second one recovers the turn.
+// Arguments: `first` or `second`, the file, the address of the collector. The first process starts the turn and hangs
+// in its tool. The second one recovers the turn.
 
 import { context } from "@opentelemetry/api";
 import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";

@@ -1,4 +1,5 @@
-// Helpers for tests with OpenTelemetry: a tracer provider that keeps its spans in memory, and what is wrong with the spans of a trace.
+// Helpers for tests with OpenTelemetry: a tracer provider that keeps its spans in memory, and what is wrong with the
+// spans of a trace.
 
 import type { OtelOptions } from "everturn/otel";
 

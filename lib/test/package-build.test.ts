@@ -1,4 +1,5 @@
-// The build of the package (tools/package): entry points, published package.json, and the bundler of declaration files on a package of a few files.
+// The build of the package (tools/package): entry points, published package.json, and the bundler of declaration files
+// on a package of a few files.
 
 import type { Manifest } from "../../tools/package/entry-files.ts";
 

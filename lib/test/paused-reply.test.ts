@@ -1,5 +1,5 @@
-// Replies that the provider pauses (`pause_turn` of Anthropic): the loop sends them back and continues, within one turn. The provider is a server on the
-// loopback interface that answers with scripted messages, streamed or whole.
+// Replies that the provider pauses (`pause_turn` of Anthropic): the loop sends them back and continues, within one
+// turn. The provider is a server on the loopback interface that answers with scripted messages, streamed or whole.
 
 import type { Json, JsonObject } from "everturn/model";
 import type { IncomingMessage, ServerResponse } from "node:http";

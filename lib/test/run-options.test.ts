@@ -1,5 +1,5 @@
-// Iterates over the table of run options and proves each row: an option has its effect wherever its row says it can be set, and is refused by
-// durable verbs and by HTTP otherwise.
+// Iterates over the table of run options and proves each row: an option has its effect wherever its row says it can be
+// set, and is refused by durable verbs and by HTTP otherwise.
 
 import type { DurableRefusal, RunOptionName, EngineFields, EngineOptions } from "../src/core/engine/internal.ts";
 import type { Logged, Trace } from "./option-proofs.ts";

@@ -1,5 +1,5 @@
-// Checks the request bodies of the encoders against the types of the official SDKs. Only the types are used: the bodies become literals of a
-// generated file, one on each line, and the compiler reports the lines that do not match.
+// Checks the request bodies of the encoders against the types of the official SDKs. Only the types are used: the bodies
+// become literals of a generated file, one on each line, and the compiler reports the lines that do not match.
 
 import type { Target } from "./sdk-types/targets.ts";
 import type { JsonObject } from "everturn/model";

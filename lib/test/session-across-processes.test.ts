@@ -27,7 +27,8 @@ const done = step === "1"
 writeFileSync(file, toJson("session", done.session));
 `;
 
-// A protocol of one's own: a guess is recorded, a call of a tool waits for an approval, and the value of the run says how many records the second process has.
+// A protocol of one's own: a guess is recorded, a call of a tool waits for an approval, and the value of the run says
+// how many records the second process has.
 const guessing = `
 import { engine, fake, fromJson, orThrow, toJson, tool, user } from "everturn";
 import { ChatContextProjector, chatProtocol, ending, replyMessage, replyStepEnd } from "everturn/kernel";

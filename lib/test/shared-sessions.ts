@@ -1,4 +1,5 @@
-// Rules of a handler under which every caller of a tenant uses and decides all sessions of the tenant, for tests that are not about access.
+// Rules of a handler under which every caller of a tenant uses and decides all sessions of the tenant, for tests that
+// are not about access.
 
 import type { HttpOptions } from "everturn/http";
 

@@ -1,4 +1,5 @@
-// Wrappers of a storage for tests of concurrent workers: writes that are held back, random delays, and a dump of all rows.
+// Wrappers of a storage for tests of concurrent workers: writes that are held back, random delays, and a dump of all
+// rows.
 
 import type { StorageBatch as Batch, HostStorage } from "everturn/runtime";
 
@@ -36,7 +37,10 @@ export function gated(storage: HostStorage, holds: (batch: Batch) => boolean = (
   };
 }
 
-/** A storage with random delays before and after each operation, so that the order of concurrent operations depends on the seed. */
+/**
+ * A storage with random delays before and after each operation, so that the order of concurrent operations depends on
+ * the seed.
+ */
 export function jittered(storage: HostStorage, random: () => number): HostStorage {
   const moments = async () => {
     for (let left = Math.floor(random() * 4); left > 0; left -= 1) {

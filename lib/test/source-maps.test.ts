@@ -1,5 +1,6 @@
-// The source maps of the package, in an application outside of the workspace: stack traces of a failing tool name TypeScript lines, and a debugger that steps into
-// the library stops at a TypeScript line. The maps of the studio, which is minified, are checked by their content.
+// The source maps of the package, in an application outside of the workspace: stack traces of a failing tool name
+// TypeScript lines, and a debugger that steps into the library stops at a TypeScript line. The maps of the studio,
+// which is minified, are checked by their content.
 
 import type { SourceMapSegment } from "@jridgewell/sourcemap-codec";
 import type { SourceMapPayload } from "node:module";
@@ -225,7 +226,8 @@ describe("the stack trace of a failing tool", () => {
 });
 
 test("a debugger that steps into a function of the library stops at its TypeScript line", () => {
-  // The worker is the debugger: it steps over `debugger`, then into the call, and resolves the position with the map of the file.
+  // The worker is the debugger: it steps over `debugger`, then into the call, and resolves the position with the map of
+  // the file.
   const program = `
     import { readFileSync } from "node:fs";
     import { SourceMap } from "node:module";

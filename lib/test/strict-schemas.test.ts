@@ -1,5 +1,5 @@
-// Optional fields with OpenAI's strict mode, over HTTP: the schema that is sent has nullable fields, and `null` in one of them is an absent field for the program. The text of the
-// reply keeps it.
+// Optional fields with OpenAI's strict mode, over HTTP: the schema that is sent has nullable fields, and `null` in one
+// of them is an absent field for the program. The text of the reply keeps it.
 
 import type { Json } from "everturn/model";
 

@@ -1,5 +1,5 @@
-// Structured output of a run that stops for an approval or a question: the run that continues asks for the same schema and returns the checked value.
-// In memory (session verbs) and in the durable runtime.
+// Structured output of a run that stops for an approval or a question: the run that continues asks for the same schema
+// and returns the checked value. In memory (session verbs) and in the durable runtime.
 
 import type { Json, ModelRequest, Session } from "everturn/model";
 import type { Runtime, TurnHandle } from "everturn/runtime";

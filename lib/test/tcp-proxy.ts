@@ -1,4 +1,5 @@
-// A TCP proxy on loopback: an address that stays the same while the server at the other end is replaced, as the address of a database does in a failover.
+// A TCP proxy on loopback: an address that stays the same while the server at the other end is replaced, as the address
+// of a database does in a failover.
 
 import type { Server, Socket } from "node:net";
 

@@ -1,4 +1,5 @@
-// Every failed tool call reaches the model as `{"error": message}`: calls that ran and failed, that were refused, and that the kernel did not run.
+// Every failed tool call reaches the model as `{"error": message}`: calls that ran and failed, that were refused, and
+// that the kernel did not run.
 
 import type { FakeScript } from "everturn";
 import type { Message } from "everturn/model";

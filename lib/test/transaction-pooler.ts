@@ -1,9 +1,10 @@
-// A transaction pooler in front of a Postgres server, as PgBouncer with `pool_mode = transaction`: it speaks the protocol of Postgres on loopback, and gives each
-// transaction of a client one of its connections to the server. A connection is free again when the server reports the end of the transaction (`ReadyForQuery` with
-// the status `I`, after as many of them as the client has sent `Query` and `Sync`).
+// A transaction pooler in front of a Postgres server, as PgBouncer with `pool_mode = transaction`: it speaks the
+// protocol of Postgres on loopback, and gives each transaction of a client one of its connections to the server. A
+// connection is free again when the server reports the end of the transaction (`ReadyForQuery` with the status `I`,
+// after as many of them as the client has sent `Query` and `Sync`).
 //
-// Named statements work as in PgBouncer from 1.21 on: the pooler prepares a statement on each server connection that has not prepared it yet. All users of the
-// pooler are one user on one database, and the server trusts loopback.
+// Named statements work as in PgBouncer from 1.21 on: the pooler prepares a statement on each server connection that
+// has not prepared it yet. All users of the pooler are one user on one database, and the server trusts loopback.
 
 import type { Server, Socket } from "node:net";
 
@@ -18,7 +19,10 @@ export type TransactionPooler = {
   readonly close: () => Promise<void>;
 };
 
-/** Which of the free connections a transaction gets: the one that was used last, as by default in PgBouncer, or the one that was used first (`server_round_robin`). */
+/**
+ * Which of the free connections a transaction gets: the one that was used last, as by default in PgBouncer, or the one
+ * that was used first (`server_round_robin`).
+ */
 type Order = "last" | "round_robin";
 
 type Message = { readonly type: string; readonly bytes: Buffer };
@@ -192,7 +196,10 @@ function startup(user: string, database: string): Buffer {
   return Buffer.concat([head, parameters]);
 }
 
-/** Accepts a client: `AuthenticationOk`, `BackendKeyData` and `ReadyForQuery`. The key is the pooler's own, as no server connection belongs to the client. */
+/**
+ * Accepts a client: `AuthenticationOk`, `BackendKeyData` and `ReadyForQuery`. The key is the pooler's own, as no server
+ * connection belongs to the client.
+ */
 function greeting(key: number): Buffer {
   const bytes = Buffer.alloc(28);
   bytes.write("R", 0);

@@ -1,5 +1,5 @@
-// The client of the AI SDK over a runtime: its transport, state machine, reader and schemas. The server between them is a function.
-// The tests of the chat run with version 7 and with version 6 of the SDK (vitest.config.ts).
+// The client of the AI SDK over a runtime: its transport, state machine, reader and schemas. The server between them is
+// a function. The tests of the chat run with version 7 and with version 6 of the SDK (vitest.config.ts).
 
 import type { UiChatOptions, UiStream } from "../src/serve/dialects/ai-sdk-chat/chat.ts";
 import type { UiChunk } from "../src/serve/dialects/ai-sdk-chat/chunks.ts";
@@ -172,7 +172,9 @@ export async function readChunks(
   return { message: last === null ? null : withoutWithdrawn(last), errors };
 }
 
-/** The message without withdrawn steps, which a client of version 6 keeps: each one ends with a part `data-step-reset`. */
+/**
+ * The message without withdrawn steps, which a client of version 6 keeps: each one ends with a part `data-step-reset`.
+ */
 export function withoutWithdrawn(message: UIMessage): UIMessage {
   const parts = message.parts.reduce<UIMessage["parts"]>((shown, part) => {
     if (part.type !== "data-step-reset") return [...shown, part];

@@ -1,4 +1,5 @@
-// Warnings from the codec to the caller: on the reply, as events of a stream, and in the stored events of a durable turn.
+// Warnings from the codec to the caller: on the reply, as events of a stream, and in the stored events of a durable
+// turn.
 
 import type { FakeScript } from "everturn";
 import type { Json } from "everturn/model";

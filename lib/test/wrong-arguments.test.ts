@@ -1,4 +1,5 @@
-// Values of a wrong type from callers without a compiler: each raises `MisuseError` that names the argument, before anything runs.
+// Values of a wrong type from callers without a compiler: each raises `MisuseError` that names the argument, before
+// anything runs.
 
 import type { ChatOptions } from "everturn/engine";
 import type { TurnEvent, TurnOutcome } from "everturn/model";

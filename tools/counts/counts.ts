@@ -1,8 +1,10 @@
-// Counts the concepts of the library and the lines of its code, from the code itself: tables, run options, members of `Runtime`, HTTP operations, concurrency
-// primitives, entry points, public names, lines by floor, and the longest functions.
+// Counts the concepts of the library and the lines of its code, from the code itself: tables, run options, members of
+// `Runtime`, HTTP operations, concurrency primitives, entry points, public names, lines by floor, and the longest
+// functions.
 //
-// Everything is read from syntax trees, so nothing has to be built or loaded. Declarations are found by their names and not by their paths, so the counts do not
-// depend on the folders below lib/src. What is not understood, or not found, throws: a count of 0 would mean that the code has another form than this file expects.
+// Everything is read from syntax trees, so nothing has to be built or loaded. Declarations are found by their names and
+// not by their paths, so the counts do not depend on the folders below lib/src. What is not understood, or not found,
+// throws: a count of 0 would mean that the code has another form than this file expects.
 
 import type { Module } from "./public-names.ts";
 import type { Expression, ObjectExpression, Statement, TSSignature, TSType } from "oxc-parser";
@@ -23,7 +25,10 @@ export type Counts = {
   readonly longestFunctions: readonly LongFunction[];
 };
 
-/** A class or function that limits or queues a shared resource, and the resource: the text after `@primitive` in its doc comment. */
+/**
+ * A class or function that limits or queues a shared resource, and the resource: the text after `@primitive` in its doc
+ * comment.
+ */
 type Primitive = { readonly name: string; readonly shares: string };
 
 /** A folder of the repository. Lines are counted without comments and blank lines, files without tests. */
@@ -153,7 +158,10 @@ function floorsOf(sources: readonly Source[]): readonly Floor[] {
   return [...floors.values()];
 }
 
-/** The text with spaces in the place of comments and of the braces around a comment in JSX. Positions and line breaks stay. */
+/**
+ * The text with spaces in the place of comments and of the braces around a comment in JSX. Positions and line breaks
+ * stay.
+ */
 function withoutComments({ text, program, comments }: Module): string {
   const ranges: { readonly start: number; readonly end: number }[] = [...comments];
   new Visitor({
@@ -175,7 +183,10 @@ function linesOf(code: string): number {
   return code.split("\n").filter((line) => line.trim() !== "").length;
 }
 
-/** The functions of a file. One without a name of its own has the name of the variable, property or method that it is the value of. */
+/**
+ * The functions of a file. One without a name of its own has the name of the variable, property or method that it is
+ * the value of.
+ */
 function functionsIn(file: string, root: string): readonly LongFunction[] {
   const parsed = moduleOf(file);
   const code = withoutComments(parsed);
@@ -212,7 +223,10 @@ function functionsIn(file: string, root: string): readonly LongFunction[] {
   return found;
 }
 
-/** The declarations of a file whose doc comment has the tag `@primitive`. Throws for a tag that is not before a declaration or has no text. */
+/**
+ * The declarations of a file whose doc comment has the tag `@primitive`. Throws for a tag that is not before a
+ * declaration or has no text.
+ */
 function primitivesIn(file: string): readonly Primitive[] {
   const { program, comments } = moduleOf(file);
   const tags = comments.filter(({ value }) => /^[\s*]*@primitive\b/m.test(value)).length;
@@ -229,7 +243,10 @@ function primitivesIn(file: string): readonly Primitive[] {
   return found;
 }
 
-/** The operations that a file declares: rows `name: get("/path", { summary, … })`, and object literals with `method`, `path` and `operationId`. */
+/**
+ * The operations that a file declares: rows `name: get("/path", { summary, … })`, and object literals with `method`,
+ * `path` and `operationId`.
+ */
 function operationsIn(file: string): readonly string[] {
   const ids: string[] = [];
   new Visitor({

@@ -1,5 +1,6 @@
-// Finds the declaration of every name that an entry point of the package exports, by following `export … from` through the sources. TypeScript 7 has no
-// API for programs, so this works on the syntax trees of oxc-parser and understands the forms of export that lib/src uses; any other form throws.
+// Finds the declaration of every name that an entry point of the package exports, by following `export … from` through
+// the sources. TypeScript 7 has no API for programs, so this works on the syntax trees of oxc-parser and understands
+// the forms of export that lib/src uses; any other form throws.
 
 import type { Comment, ExportNamedDeclaration, ModuleExportName, Program } from "oxc-parser";
 
@@ -8,7 +9,10 @@ import { dirname, join, relative, resolve } from "node:path";
 
 import { parseSync } from "oxc-parser";
 
-/** Where a name is declared. `file` is an absolute path; `doc` is the text of the doc comment directly before the declaration, or `null`. */
+/**
+ * Where a name is declared. `file` is an absolute path; `doc` is the text of the doc comment directly before the
+ * declaration, or `null`.
+ */
 export type Declared = { readonly file: string; readonly name: string; readonly doc: string | null };
 
 /** A parsed source file. */

@@ -1,9 +1,10 @@
-// The budgets of the package, and how each is measured. `npm run check:package` fails above a limit. Sizes of bundled programs are printed and have no limit
-// (docs/decisions/0053).
+// The budgets of the package, and how each is measured. `npm run check:package` fails above a limit. Sizes of bundled
+// programs are printed and have no limit (docs/decisions/0053).
 //
-// Time on a busy machine: the cost of an import is the CPU time of a process that imports the package, less that of a process that does nothing, each the
-// least of several runs that alternate. Load inflates both: processes share caches and the units of a core. On a machine where Node itself starts slower
-// than in 42 ms, the limit grows in the same proportion (`importShare`). The measurement ends as soon as it is within the limit.
+// Time on a busy machine: the cost of an import is the CPU time of a process that imports the package, less that of a
+// process that does nothing, each the least of several runs that alternate. Load inflates both: processes share caches
+// and the units of a core. On a machine where Node itself starts slower than in 42 ms, the limit grows in the same
+// proportion (`importShare`). The measurement ends as soon as it is within the limit.
 
 import type { Tarball } from "./packed.ts";
 import type { OutputChunk, Plugin } from "rolldown";
@@ -93,8 +94,9 @@ function studioSize(tarball: Tarball, project: string): number {
 type Chunk = { readonly fileName: string; readonly code: string; readonly modules: OutputChunk["modules"] };
 
 /**
- * Bundles a program for a browser. `first`: the chunks that are loaded at once, without those of dynamic imports. With `inOneFile` there is one chunk, which
- * contains the dynamic imports as well. Plugins and conditions are for a bundle from the sources.
+ * Bundles a program for a browser. `first`: the chunks that are loaded at once, without those of dynamic imports. With
+ * `inOneFile` there is one chunk, which contains the dynamic imports as well. Plugins and conditions are for a bundle
+ * from the sources.
  */
 export async function bundle(
   program: string,

@@ -1,8 +1,10 @@
-// Bundles the code of the package with Rolldown: one file for each entry point and program, and shared chunks. Module state exists once, whichever entry
-// points a program imports, and the command shares the library's chunks: a configuration file that imports `everturn` gets the instances of the command.
+// Bundles the code of the package with Rolldown: one file for each entry point and program, and shared chunks. Module
+// state exists once, whichever entry points a program imports, and the command shares the library's chunks: a
+// configuration file that imports `everturn` gets the instances of the command.
 //
-// The packages that users may install themselves (dependencies and optional peer dependencies of lib/package.json) stay imports. All others, which the
-// command and `everturn/http` use, become part of the bundle; `licenses.txt` has their licences.
+// The packages that users may install themselves (dependencies and optional peer dependencies of lib/package.json) stay
+// imports. All others, which the command and `everturn/http` use, become part of the bundle; `licenses.txt` has their
+// licences.
 //
 // The code is not minified, and each file has a source map that contains the TypeScript sources (docs/decisions/0053).
 
@@ -76,7 +78,10 @@ function open(input: { [name: string]: string }): Promise<RolldownBuild> {
   });
 }
 
-/** The modules that an import of an entry point evaluates: those of a bundle with this entry point alone, without what is loaded on demand. */
+/**
+ * The modules that an import of an entry point evaluates: those of a bundle with this entry point alone, without what
+ * is loaded on demand.
+ */
 async function modulesLoadedBy(name: string): Promise<ReadonlySet<string>> {
   const entry = inputModules()[name];
   if (entry === undefined) throw new Error(`lib/package.json: no entry point is built as ${name}.js`);
@@ -94,11 +99,13 @@ async function modulesLoadedBy(name: string): Promise<ReadonlySet<string>> {
 }
 
 /**
- * The layer of a module of the library, which is its TypeScript project. A layer that `everturn` loads has a chunk with the modules that it loads, and one with the others
- * (`LAYER-more`): an import of `everturn` compiles no module that only codecs and other entry points use. Without these groups Rolldown writes a chunk for each
- * combination of entry points that share a module: `everturn` consists of 45 files then, and each file costs half a millisecond of an import. `null`: Rolldown
- * decides, for files that are started as a thread or a process, and for what is loaded on demand: the codecs, and the sandbox, whose worker must not import the
- * module that starts it (Vite refuses to bundle such a worker).
+ * The layer of a module of the library, which is its TypeScript project. A layer that `everturn` loads has a chunk with
+ * the modules that it loads, and one with the others (`LAYER-more`): an import of `everturn` compiles no module that
+ * only codecs and other entry points use. Without these groups Rolldown writes a chunk for each combination of entry
+ * points that share a module: `everturn` consists of 45 files then, and each file costs half a millisecond of an
+ * import. `null`: Rolldown decides, for files that are started as a thread or a process, and for what is loaded on
+ * demand: the codecs, and the sandbox, whose worker must not import the module that starts it (Vite refuses to bundle
+ * such a worker).
  */
 function layerOf(id: string): string | null {
   if (!id.startsWith(sources) || started.has(id) || /\/(?:(?:wire|adapters)\/[^/]+|bridges\/quickjs)\//.test(id))

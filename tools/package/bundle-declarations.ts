@@ -1,17 +1,21 @@
-// Bundles the declaration files of `tsc -b` for the package: one file for each entry point, and one for each layer with the declarations that the entry
-// points need. An editor then opens about ten files instead of three hundred.
+// Bundles the declaration files of `tsc -b` for the package: one file for each entry point, and one for each layer with
+// the declarations that the entry points need. An editor then opens about ten files instead of three hundred.
 //
 // Theory of operation
-//   1. From the exported names of the entry points, follow the names that each declaration refers to, through imports and re-exports, to their declarations.
-//   2. Give every declaration that was reached a name that is unique in its layer (folder of lib/src). Exported names keep theirs; a private name that
-//      two files of a layer declare gets a number in the second file, and so does an imported name that the layer declares itself.
-//   3. Write the declarations of one layer into `types/<layer>.d.ts`, with imports from the other layers, and each entry point as a
-//      list of re-exports.
+//   1. From the exported names of the entry points, follow the names that each declaration refers to, through imports
+//      and re-exports, to their declarations.
+//   2. Give every declaration that was reached a name that is unique in its layer (folder of lib/src). Exported names
+//      keep theirs; a private name that two files of a layer declare gets a number in the second file, and so does an
+//      imported name that the layer declares itself.
+//   3. Write the declarations of one layer into `types/<layer>.d.ts`, with imports from the other layers, and each
+//      entry point as a list of re-exports.
 //
-// The text of a declaration and of its comments is copied. Only names that changed are replaced, so hovers and error messages show what the sources say.
+// The text of a declaration and of its comments is copied. Only names that changed are replaced, so hovers and error
+// messages show what the sources say.
 //
-// TypeScript 7 has no compiler API, and the bundlers of declarations need one or need Node 22. The syntax trees of oxc-parser suffice, because every type
-// is written out in a declaration file. Forms that lib/src does not use throw: a namespace, a default export, an import of a whole module.
+// TypeScript 7 has no compiler API, and the bundlers of declarations need one or need Node 22. The syntax trees of
+// oxc-parser suffice, because every type is written out in a declaration file. Forms that lib/src does not use throw: a
+// namespace, a default export, an import of a whole module.
 
 import type { Comment, Program } from "oxc-parser";
 
@@ -24,7 +28,10 @@ import { withInferredTypes } from "./inferred-types.ts";
 
 type Node = { readonly type: string; readonly start: number; readonly end: number };
 
-/** A top-level declaration: all statements that declare one name in one file (the overloads of a function, a type and a value of one name). */
+/**
+ * A top-level declaration: all statements that declare one name in one file (the overloads of a function, a type and a
+ * value of one name).
+ */
 type Declaration = {
   readonly module: Module;
   readonly name: string;
@@ -112,8 +119,8 @@ class Module {
 }
 
 /**
- * The files of the bundle, by path relative to lib/dist. `folder` has the declaration files of `tsc -b`, with the paths of the sources. `packages`: packages that
- * users install, whose types stay imports.
+ * The files of the bundle, by path relative to lib/dist. `folder` has the declaration files of `tsc -b`, with the paths
+ * of the sources. `packages`: packages that users install, whose types stay imports.
  */
 export function bundleDeclarations(
   entries: readonly { readonly name: string; readonly path: string }[],
@@ -365,7 +372,9 @@ function replaced(
   return result + text.slice(position, end);
 }
 
-/** The identifier by which a node refers to a declaration, or `null`. Property names and parameters are no references. */
+/**
+ * The identifier by which a node refers to a declaration, or `null`. Property names and parameters are no references.
+ */
 function referenceIn(node: Node): (Node & { readonly name: string }) | null {
   if (node.type === "TSTypeReference" && "typeName" in node) return firstIdentifier(node.typeName);
   if (node.type === "TSTypeQuery" && "exprName" in node) return firstIdentifier(node.exprName);

@@ -1,5 +1,6 @@
-// The package create-everturn as it is published. The sources in apps/create-everturn have no version: the published package has the version of the library, and
-// depends on exactly that version. They are private, so that npm refuses to publish them by mistake.
+// The package create-everturn as it is published. The sources in apps/create-everturn have no version: the published
+// package has the version of the library, and depends on exactly that version. They are private, so that npm refuses to
+// publish them by mistake.
 //
 //   tsx create-package.ts FOLDER   writes the package into FOLDER, for `npm pack`
 

@@ -1,7 +1,9 @@
-// The files that the package build writes for callers outside the bundle. Everything else in lib/dist is a shared chunk.
+// The files that the package build writes for callers outside the bundle. Everything else in lib/dist is a shared
+// chunk.
 //
-// Public entry points have one declaration: `exports` of lib/package.json. Its condition "source" names the module, "types" and "default" the files that
-// are built from it. A new entry point is a new line there. Files that are loaded by path and not imported by name are in `programs` below.
+// Public entry points have one declaration: `exports` of lib/package.json. Its condition "source" names the module,
+// "types" and "default" the files that are built from it. A new entry point is a new line there. Files that are loaded
+// by path and not imported by name are in `programs` below.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -14,8 +16,9 @@ export const buildFolder = join(library, "build");
 export const packageFolder = join(library, "dist");
 
 /**
- * Programs: the command, and files that are started as a thread or a process with `new URL("./NAME.js", import.meta.url)`. All files of the bundle are in
- * one folder, so that such an address is right whatever chunk the code lands in.
+ * Programs: the command, and files that are started as a thread or a process with
+ * `new URL("./NAME.js", import.meta.url)`. All files of the bundle are in one folder, so that such an address is right
+ * whatever chunk the code lands in.
  */
 const programs: { readonly [name: string]: string } = {
   cli: "apps/cli/src/main.ts",
@@ -45,7 +48,10 @@ export function readManifest(folder = library): Manifest {
   return JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
 }
 
-/** The public entry points. Throws if an entry in `exports` does not have the three conditions, or names files that the build does not write. */
+/**
+ * The public entry points. Throws if an entry in `exports` does not have the three conditions, or names files that the
+ * build does not write.
+ */
 export function entryPoints(manifest = readManifest()): readonly EntryPoint[] {
   return Object.entries(manifest.exports).flatMap(([subpath, target]) => {
     if (typeof target === "string") return [];

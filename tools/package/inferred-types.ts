@@ -1,4 +1,5 @@
-// Writes out the types that are inferred from tables of fields, in the text of a declaration file that `tsc -b` has emitted:
+// Writes out the types that are inferred from tables of fields, in the text of a declaration file that `tsc -b` has
+// emitted:
 //
 //   declare const threadFields: { /** The messages, oldest first. */ messages: PresentField<readonly Message[]> };
 //   export type Thread = Infer<typeof threadFields>;
@@ -6,9 +7,10 @@
 //
 // `InferUnion` becomes the list of its members, `WordOf` the list of its words.
 //
-// The package and the API reference contain types that a reader understands without the machinery of core/model/parse/shape.ts. Editors also need it: the language
-// service of TypeScript 7.0 shows no doc comments for properties of mapped types. The compiler has written the table with its comments, so this module only
-// rearranges text.
+// The package and the API reference contain types that a reader understands without the machinery of
+// core/model/parse/shape.ts. Editors also need it: the language service of TypeScript 7.0 shows no doc comments for
+// properties of mapped types. The compiler has written the table with its comments, so this module only rearranges
+// text.
 
 import { parseSync } from "oxc-parser";
 

@@ -4,8 +4,9 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
 /**
- * The text of the file with the licences. Packages whose licences differ in their copyright notices only are listed together, with all notices above the common
- * text. `modules`: absolute paths of the files in the bundle; those outside of node_modules are ours.
+ * The text of the file with the licences. Packages whose licences differ in their copyright notices only are listed
+ * together, with all notices above the common text. `modules`: absolute paths of the files in the bundle; those outside
+ * of node_modules are ours.
  */
 export function licenceTexts(modules: readonly string[]): string {
   const folders = new Set(modules.flatMap((id) => (id.includes("/node_modules/") ? [packageOf(id)] : [])));

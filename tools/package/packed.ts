@@ -34,7 +34,10 @@ export async function pack(folder: string, source = library): Promise<Tarball> {
   return { path: join(folder, filename), files: [...sizes.keys()], sizes, size };
 }
 
-/** Unpacks the tarball into `node_modules/everturn` of a project, beside links to its dependencies in the workspace. Returns the folder of the package. */
+/**
+ * Unpacks the tarball into `node_modules/everturn` of a project, beside links to its dependencies in the workspace.
+ * Returns the folder of the package.
+ */
 export async function unpack(tarball: Tarball, project: string): Promise<string> {
   const modules = join(project, "node_modules");
   const target = join(modules, "everturn");

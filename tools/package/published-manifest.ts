@@ -1,11 +1,11 @@
-// The package.json inside the published package: lib/package.json without what only the workspace uses (the condition "source", whose files are not
-// published, `scripts` and `devDependencies`).
+// The package.json inside the published package: lib/package.json without what only the workspace uses (the condition
+// "source", whose files are not published, `scripts` and `devDependencies`).
 //
 //   tsx published-manifest.ts write     replaces lib/package.json and keeps a copy (`prepack` of lib/package.json)
 //   tsx published-manifest.ts restore   moves the copy back (`postpack`)
 //
-// npm packs the package.json on the disk and has no option to name another one. A pack that is killed between the two steps leaves the copy; the next
-// `write` or `restore` starts from it.
+// npm packs the package.json on the disk and has no option to name another one. A pack that is killed between the two
+// steps leaves the copy; the next `write` or `restore` starts from it.
 
 import type { Manifest } from "./entry-files.ts";
 

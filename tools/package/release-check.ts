@@ -1,13 +1,15 @@
-// `npm run release:check`: everything that has to hold before a release, on the tarball that is published. It ends with the command that publishes it.
+// `npm run release:check`: everything that has to hold before a release, on the tarball that is published. It ends with
+// the command that publishes it.
 //
 //   1. version, changelog, licences
 //   2. the package: publint, arethetypeswrong, budgets
-//   3. an empty project with the installed tarball, under each runtime: `import` and `require()` of every entry point, a turn that survives kill -9, the command,
-//      a configuration file
+//   3. an empty project with the installed tarball, under each runtime: `import` and `require()` of every entry point,
+//      a turn that survives kill -9, the command, a configuration file
 //   4. the types with every supported TypeScript (lib/test/packed-types)
 //
-// Runtimes and tools are installed from the registry on first use, in pinned versions, into node_modules/.cache. A version that the registry does not have for
-// this platform is reported as skipped. Options: `--quick` leaves out the TypeScript versions.
+// Runtimes and tools are installed from the registry on first use, in pinned versions, into node_modules/.cache. A
+// version that the registry does not have for this platform is reported as skipped. Options: `--quick` leaves out the
+// TypeScript versions.
 
 import type { Tarball } from "./packed.ts";
 import type { PackageFields, ReleaseFiles } from "./release-rules.ts";
@@ -249,8 +251,8 @@ async function survivesKill(execute: Execute): Promise<void> {
 }
 
 /**
- * A configuration file with an engine, in a project as `npm init` writes it: not used until it is trusted, and again not after a change of a module that it
- * imports. It is written in TypeScript if the runtime loads it.
+ * A configuration file with an engine, in a project as `npm init` writes it: not used until it is trusted, and again
+ * not after a change of a module that it imports. It is written in TypeScript if the runtime loads it.
  */
 async function usesConfiguration(command: Execute, project: string, isTypescript: boolean): Promise<void> {
   const extension = isTypescript ? "ts" : "mjs";

@@ -1,8 +1,9 @@
-// The rules of a release that need no installed package: version, changelog, licences and contents. Each function returns a line for the report, or throws an
-// error that says what to change. They take values and read no files, so that tests can break every rule (lib/test/release-rules.test.ts).
+// The rules of a release that need no installed package: version, changelog, licences and contents. Each function
+// returns a line for the report, or throws an error that says what to change. They take values and read no files, so
+// that tests can break every rule (lib/test/release-rules.test.ts).
 //
-// The version has one declaration: `version` of lib/package.json. Workspace packages have none and depend on `everturn` with "*"; create-everturn gets version
-// and dependency when it is packed (create-package.ts).
+// The version has one declaration: `version` of lib/package.json. Workspace packages have none and depend on `everturn`
+// with "*"; create-everturn gets version and dependency when it is packed (create-package.ts).
 
 export type ReleaseFiles = {
   /** package.json of the library. */
@@ -55,7 +56,10 @@ function sectionOf(changelog: string, heading: string): string | undefined {
   return changelog.split(/^## /m).find((text) => /^\S*/.exec(text)?.[0].replaceAll(/[[\]]/g, "") === heading);
 }
 
-/** Licences that may be combined with ours. The fonts of the studio have OFL-1.1, which allows to bundle them with software. */
+/**
+ * Licences that may be combined with ours. The fonts of the studio have OFL-1.1, which allows to bundle them with
+ * software.
+ */
 const allowedLicences = new Set(["MIT", "ISC", "BSD-2-Clause", "BSD-3-Clause", "Apache-2.0", "0BSD", "OFL-1.1"]);
 
 /** Checks the licences of the dependencies and of the code in the bundle. */
@@ -98,8 +102,9 @@ export function checkContents(files: readonly string[]): string {
 }
 
 /**
- * The words of the npm command that publishes a tarball. `path` is relative to the repository: without `./` npm takes `release/x.tgz` for a repository on GitHub.
- * A prerelease gets the tag `next`, so that `npm install everturn` does not choose it.
+ * The words of the npm command that publishes a tarball. `path` is relative to the repository: without `./` npm takes
+ * `release/x.tgz` for a repository on GitHub. A prerelease gets the tag `next`, so that `npm install everturn` does not
+ * choose it.
  */
 export function publishCommand(path: string, version: string): readonly string[] {
   const tag = version.includes("-") ? ["--tag", "next"] : [];

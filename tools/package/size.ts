@@ -1,6 +1,8 @@
-// `npm run size`: the bytes of the small programs of budgets.ts by source file, from the sources. `npm run size -- turn` shows one of them.
+// `npm run size`: the bytes of the small programs of budgets.ts by source file, from the sources.
+// `npm run size -- turn` shows one of them.
 //
-// The first column is the minified size of what is left of the file, the second how much the compressed program shrinks without it.
+// The first column is the minified size of what is left of the file, the second how much the compressed program shrinks
+// without it.
 
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";

@@ -1,8 +1,10 @@
-// Source maps of the published code. They contain our own sources, which are not published as files, so that stack traces and debuggers show TypeScript.
+// Source maps of the published code. They contain our own sources, which are not published as files, so that stack
+// traces and debuggers show TypeScript.
 //
-// The package has at most 12 MB, and complete maps do not fit (docs/decisions/0053). A map has no sources of bundled packages and no segments that lead to them:
-// users see the published code there. A map of code that is not minified has no columns of the sources: at most one segment for each pair of a line of the code and
-// a line of the sources. A line of minified code has thousands of statements, so a map of such code keeps all segments of our sources.
+// The package has at most 12 MB, and complete maps do not fit (docs/decisions/0053). A map has no sources of bundled
+// packages and no segments that lead to them: users see the published code there. A map of code that is not minified
+// has no columns of the sources: at most one segment for each pair of a line of the code and a line of the sources. A
+// line of minified code has thousands of statements, so a map of such code keeps all segments of our sources.
 
 import type { SourceMapSegment } from "@jridgewell/sourcemap-codec";
 
@@ -21,7 +23,10 @@ type SourceMap = {
   readonly mappings: string;
 };
 
-/** The text of a map as it is published. `precision`: whether segments that differ only in the column of the source are kept. */
+/**
+ * The text of a map as it is published. `precision`: whether segments that differ only in the column of the source are
+ * kept.
+ */
 export function publishedMap(map: SourceMap, precision: "lines" | "columns"): string {
   const kept = map.sources.flatMap((source, index) => (source.includes("node_modules/") ? [] : [index]));
   const numbers = new Map(kept.map((index, number) => [index, number]));
@@ -55,7 +60,10 @@ export function publishedMap(map: SourceMap, precision: "lines" | "columns"): st
   });
 }
 
-/** Whether a segment changes what the one before it in the line says. A segment of length 1 ends the range of the one before it: code without a source. */
+/**
+ * Whether a segment changes what the one before it in the line says. A segment of length 1 ends the range of the one
+ * before it: code without a source.
+ */
 function isNeeded(
   segment: SourceMapSegment,
   previous: SourceMapSegment | undefined,
@@ -67,8 +75,9 @@ function isNeeded(
 }
 
 /**
- * The address of a source in a map, relative to the folder of the map. Sources of the library are in `src` of the package, others (the command, the studio, bundled
- * packages) where they are in the repository. They are not published as files: a map contains them.
+ * The address of a source in a map, relative to the folder of the map. Sources of the library are in `src` of the
+ * package, others (the command, the studio, bundled packages) where they are in the repository. They are not published
+ * as files: a map contains them.
  */
 export function publishedSource(source: string, map: string): string {
   const path = resolve(map, "..", source);

@@ -1,7 +1,9 @@
-// Builds the studio (apps/studio) into lib/studio, from where it is published and served. The folder is not part of the repository.
+// Builds the studio (apps/studio) into lib/studio, from where it is published and served. The folder is not part of the
+// repository.
 //
-// The build runs only if its inputs have changed: the page, the folders of the library that it imports, and the lock file, which names the versions of its
-// packages. The digest of the inputs is in `.stamp`, written last, so that an interrupted build is repeated.
+// The build runs only if its inputs have changed: the page, the folders of the library that it imports, and the lock
+// file, which names the versions of its packages. The digest of the inputs is in `.stamp`, written last, so that an
+// interrupted build is repeated.
 
 import type { Rolldown } from "vite";
 

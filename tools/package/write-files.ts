@@ -1,10 +1,12 @@
-// Writes the files of a build. Files whose content does not change are not written, and others are removed only after all new ones are there: a command or a
-// test that runs meanwhile keeps working if the sources are the same.
+// Writes the files of a build. Files whose content does not change are not written, and others are removed only after
+// all new ones are there: a command or a test that runs meanwhile keeps working if the sources are the same.
 
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
-/** Makes these the files of a folder, in this order. `isKept`: other files that stay, by path relative to the folder. */
+/**
+ * Makes these the files of a folder, in this order. `isKept`: other files that stay, by path relative to the folder.
+ */
 export function writeFiles(
   folder: string,
   files: ReadonlyMap<string, string | Uint8Array>,

@@ -1,8 +1,10 @@
-// Reads the declarations behind the package's entry points from the declaration files (`lib/build/**/*.d.ts`) that `tsc -b` emits.
+// Reads the declarations behind the package's entry points from the declaration files (`lib/build/**/*.d.ts`) that
+// `tsc -b` emits.
 //
-// TypeScript 7 has no compiler API, and a documentation tool that brings its own TypeScript would check the sources with another compiler than the
-// one that builds them. Declaration files need no checker: every type is written out in them, and doc comments are kept. So this module works on
-// the syntax trees of oxc-parser. It follows `import` and `export … from` between files and understands the forms that lib/src uses; other forms throw.
+// TypeScript 7 has no compiler API, and a documentation tool that brings its own TypeScript would check the sources
+// with another compiler than the one that builds them. Declaration files need no checker: every type is written out in
+// them, and doc comments are kept. So this module works on the syntax trees of oxc-parser. It follows `import` and
+// `export … from` between files and understands the forms that lib/src uses; other forms throw.
 
 import type { Comment, ModuleExportName, Program, Statement } from "oxc-parser";
 
@@ -29,7 +31,10 @@ export type Declaration = {
 
 /** One member of an object type, an interface or a class. */
 export type Member = {
-  /** Names from the declaration to the member: the discriminant of a union's variant, outer fields, the member's own name. */
+  /**
+   * Names from the declaration to the member: the discriminant of a union's variant, outer fields, the member's own
+   * name.
+   */
   readonly path: readonly string[];
   readonly doc: string | null;
 };
@@ -66,7 +71,10 @@ class DeclarationFile {
     return [...this.#exported.keys()];
   }
 
-  /** Finds the declarations of a name that this file declares, imports or re-exports. `null` for globals and type parameters. */
+  /**
+   * Finds the declarations of a name that this file declares, imports or re-exports. `null` for globals and type
+   * parameters.
+   */
   resolve(name: string): readonly Declaration[] | null {
     const own = this.declared.get(name);
     if (own !== undefined) return own;
@@ -129,7 +137,10 @@ class DeclarationFile {
 /** An entry point of the package: its import name, what it is for, and its declaration file. */
 export type EntryPoint = { readonly name: string; readonly purpose: string; readonly file: DeclarationFile };
 
-/** The entry points in `exports` of a package's package.json, in that order. The first comment of the source file says what an entry point is for. */
+/**
+ * The entry points in `exports` of a package's package.json, in that order. The first comment of the source file says
+ * what an entry point is for.
+ */
 export function entryPoints(library = join(root, "lib")): readonly EntryPoint[] {
   type Target = { readonly source: string };
   const { exports }: { readonly exports: { readonly [path: string]: Target | string } } = JSON.parse(
@@ -191,8 +202,9 @@ export function referencedNames({ node }: Declaration): ReadonlySet<string> {
 }
 
 /**
- * The members of a declaration, with those of nested object types, and of the options that a function takes as an object literal. The constructor and the
- * field that names a variant are left out, and so are members inside function types and type arguments.
+ * The members of a declaration, with those of nested object types, and of the options that a function takes as an
+ * object literal. The constructor and the field that names a variant are left out, and so are members inside function
+ * types and type arguments.
  */
 export function membersOf({ file, node }: Declaration): readonly Member[] {
   const members: Member[] = [];

@@ -1,7 +1,8 @@
 // Writes the API reference to docs/reference, or with `--check` compares it with what is there.
 //
-// `npm run docs:reference` writes; `npm run check:reference` fails when a public name has no doc comment, or when a page differs from the sources.
-// Both build first, because the reference is read from the declaration files in lib/dist. `--fields` lists the fields without a doc comment.
+// `npm run docs:reference` writes; `npm run check:reference` fails when a public name has no doc comment, or when a
+// page differs from the sources. Both build first, because the reference is read from the declaration files in
+// lib/dist. `--fields` lists the fields without a doc comment.
 
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

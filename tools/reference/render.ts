@@ -1,8 +1,9 @@
 // Renders the reference pages: one Markdown page for each entry point, and an index.
 //
-// A name that several entry points export is documented once, on the page of the first of them in lib/package.json, so names of `everturn` itself
-// are on its page. The other pages link to it. Types that a public declaration mentions but no entry point exports are listed at the end of
-// the page of the declaration under "Supporting types", because a reader needs their fields too.
+// A name that several entry points export is documented once, on the page of the first of them in lib/package.json, so
+// names of `everturn` itself are on its page. The other pages link to it. Types that a public declaration mentions but
+// no entry point exports are listed at the end of the page of the declaration under "Supporting types", because a
+// reader needs their fields too.
 
 import type { Declaration, EntryPoint } from "./declarations.ts";
 
@@ -23,7 +24,10 @@ export type Page = {
   readonly counts: Counts;
 };
 
-/** A documented declaration: the page it is on, the name of its heading, and the heading's anchor, which `setAnchors` fills in. */
+/**
+ * A documented declaration: the page it is on, the name of its heading, and the heading's anchor, which `setAnchors`
+ * fills in.
+ */
 type Place = { readonly page: string; readonly heading: string; anchor: string };
 
 const kinds = [
@@ -98,7 +102,10 @@ async function renderPage({ entry, own, supporting }: Outline, places: ReadonlyM
   return { file: page, entry, text: `${lines.join("\n")}\n`, counts: countsOf(names, own) };
 }
 
-/** Gives every heading of a page its anchor as GitHub does: in lower case, and numbered from the second of the same text on. */
+/**
+ * Gives every heading of a page its anchor as GitHub does: in lower case, and numbered from the second of the same text
+ * on.
+ */
 function setAnchors({ own, supporting }: Outline, places: ReadonlyMap<string, Place>): void {
   const uses = new Map<string, number>();
   const anchorOf = (heading: string): string => {

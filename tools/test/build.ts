@@ -1,5 +1,6 @@
-// Prepares a test run (`globalSetup` of vitest.config.ts). It installs the client libraries that tests use. It bundles the code of the package: tests that
-// start the command or a program as a process run the bundle, as users do, which starts much faster than its sources. `npm run check` checks the types.
+// Prepares a test run (`globalSetup` of vitest.config.ts). It installs the client libraries that tests use. It bundles
+// the code of the package: tests that start the command or a program as a process run the bundle, as users do, which
+// starts much faster than its sources. `npm run check` checks the types.
 
 import { execFileSync } from "node:child_process";
 import { join } from "node:path";

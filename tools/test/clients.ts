@@ -1,7 +1,9 @@
-// Installs the client libraries in `clients/` and links them into node_modules, where tests, benchmarks and the compiler find them.
+// Installs the client libraries in `clients/` and links them into node_modules, where tests, benchmarks and the
+// compiler find them.
 //
-// These libraries declare Node 22 and run on Node 20. As dependencies of the workspace they make every `npm ci` on Node 20 print warnings, also for people
-// who only want to run the demo. npm removes the links when it installs the workspace; the next run of the tests or of `npm run check:types` links again.
+// These libraries declare Node 22 and run on Node 20. As dependencies of the workspace they make every `npm ci` on Node
+// 20 print warnings, also for people who only want to run the demo. npm removes the links when it installs the
+// workspace; the next run of the tests or of `npm run check:types` links again.
 
 import { execFileSync } from "node:child_process";
 import { existsSync, lstatSync, mkdirSync, readFileSync, rmSync, symlinkSync } from "node:fs";

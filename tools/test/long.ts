@@ -1,5 +1,5 @@
-// `npm run test:long`: the long tests, one part after another. A part that fails does not stop the others. At the end it prints the result and the time of
-// each part, and the command that repeats those that failed.
+// `npm run test:long`: the long tests, one part after another. A part that fails does not stop the others. At the end
+// it prints the result and the time of each part, and the command that repeats those that failed.
 //
 //   npm run test:long                           all parts
 //   npm run test:long -- studio simulator       or some of them

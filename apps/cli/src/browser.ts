@@ -1,10 +1,14 @@
-// Opens a URL in the browser of the user. Other users of the machine can list the arguments of processes, so the URL must not contain a secret.
+// Opens a URL in the browser of the user. Other users of the machine can list the arguments of processes, so the URL
+// must not contain a secret.
 
 import type { Environment } from "@everturn/server";
 
 import { spawn } from "node:child_process";
 
-/** Whether a browser can be expected to open: not in continuous integration, not without a display, not on a machine that is used over SSH. */
+/**
+ * Whether a browser can be expected to open: not in continuous integration, not without a display, not on a machine
+ * that is used over SSH.
+ */
 export function canOpenBrowser(environment: Environment, platform: NodeJS.Platform = process.platform): boolean {
   const isSet = (name: string): boolean => (environment[name] ?? "") !== "";
   if (isSet("CI")) return false;

@@ -1,4 +1,5 @@
-// Runs one command line and returns the exit code. An error is printed as one line without a stack trace; `--verbose` adds the chain of causes.
+// Runs one command line and returns the exit code. An error is printed as one line without a stack trace; `--verbose`
+// adds the chain of causes.
 
 import type { Io } from "./commands/io.ts";
 

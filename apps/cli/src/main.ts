@@ -1,5 +1,5 @@
-// The entry point of the command `everturn`. It sets `process.exitCode` and lets Node end when all output is written; `process.exit` would truncate
-// output to a pipe.
+// The entry point of the command `everturn`. It sets `process.exitCode` and lets Node end when all output is written;
+// `process.exit` would truncate output to a pipe.
 
 import { Console } from "node:console";
 

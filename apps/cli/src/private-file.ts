@@ -1,5 +1,6 @@
-// Files that only the user may read: created with mode 0600 from the start, so that there is no moment at which others can open them. A symbolic link in place
-// of the file is not followed (`O_NOFOLLOW`), so that another user cannot direct the text elsewhere; opening it fails with ELOOP.
+// Files that only the user may read: created with mode 0600 from the start, so that there is no moment at which others
+// can open them. A symbolic link in place of the file is not followed (`O_NOFOLLOW`), so that another user cannot
+// direct the text elsewhere; opening it fails with ELOOP.
 
 import { randomUUID } from "node:crypto";
 import {
@@ -31,7 +32,10 @@ export function appendPrivateFile(path: string, text: string): void {
   write(path, text, O_APPEND);
 }
 
-/** Creates a file; does nothing if it exists. It is linked to its name when it is complete, so that a reader never sees a part of it. */
+/**
+ * Creates a file; does nothing if it exists. It is linked to its name when it is complete, so that a reader never sees
+ * a part of it.
+ */
 export function createPrivateFile(path: string, text: string): void {
   const unfinished = `${path}.${randomUUID()}.tmp`;
   write(unfinished, text, O_EXCL);
@@ -45,8 +49,8 @@ export function createPrivateFile(path: string, text: string): void {
 }
 
 /**
- * Reads a file that only the user can read; `null`: there is none. Throws if it is a symbolic link, belongs to another user, or can be read by others: its content is
- * then no secret, or was written by another user.
+ * Reads a file that only the user can read; `null`: there is none. Throws if it is a symbolic link, belongs to another
+ * user, or can be read by others: its content is then no secret, or was written by another user.
  */
 export function readPrivateFile(path: string): string | null {
   let file: number;
@@ -71,8 +75,9 @@ export function readPrivateFile(path: string): string | null {
 }
 
 /**
- * Creates a folder that only the user can open (mode 0700) if it does not exist. Throws for a folder, or a symbolic link to one, that belongs to another user, and for a
- * folder that others can write: they could replace the files in it.
+ * Creates a folder that only the user can open (mode 0700) if it does not exist. Throws for a folder, or a symbolic
+ * link to one, that belongs to another user, and for a folder that others can write: they could replace the files in
+ * it.
  */
 export function ensurePrivateFolder(path: string): void {
   mkdirSync(path, { recursive: true, mode: 0o700 });

@@ -1,8 +1,10 @@
-// The command line: the program with its global options and its commands, declared with commander. The commands are declared in `declarations/`, by subject; their
-// code is imported when the command runs, so that `--help` is fast. Completion scripts are generated from the same declarations (commands/completion.ts).
+// The command line: the program with its global options and its commands, declared with commander. The commands are
+// declared in `declarations/`, by subject; their code is imported when the command runs, so that `--help` is fast.
+// Completion scripts are generated from the same declarations (commands/completion.ts).
 //
 // Conventions
-//   - Commander never ends the process (`exitOverride`): its errors are thrown, and `runCli` converts them to exit codes.
+//   - Commander never ends the process (`exitOverride`): its errors are thrown, and `runCli` converts them to exit
+//     codes.
 //   - Each command imports its implementation in its action, and reports its exit code to `done`.
 
 import type { Io } from "./commands/io.ts";

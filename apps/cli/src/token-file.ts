@@ -1,5 +1,6 @@
-// The token file: the bearer token of servers that the user starts without configuring one. `serve` creates it; commands that address such a server read it. One token
-// for all servers of a user: whoever can read the file can also read the databases of the user.
+// The token file: the bearer token of servers that the user starts without configuring one. `serve` creates it;
+// commands that address such a server read it. One token for all servers of a user: whoever can read the file can also
+// read the databases of the user.
 
 import type { Environment } from "@everturn/server";
 
@@ -25,7 +26,10 @@ export function readTokenFile(environment: Environment): string | null {
   return read(tokenFilePath(environment));
 }
 
-/** Reads the token, and creates it if there is none. Two processes that start at once use the same token. Throws `SettingsError`. */
+/**
+ * Reads the token, and creates it if there is none. Two processes that start at once use the same token. Throws
+ * `SettingsError`.
+ */
 export function ensureTokenFile(environment: Environment): string {
   const path = tokenFilePath(environment);
   attempt(path, () => ensurePrivateFolder(dirname(path)));

@@ -1,4 +1,5 @@
-// The workspace of a command: the settings, the session database, and a runtime with the engines that the settings and the configuration file describe.
+// The workspace of a command: the settings, the session database, and a runtime with the engines that the settings and
+// the configuration file describe.
 
 import type { Engines, Environment, OpenDatabase, Settings } from "@everturn/server";
 import type { Engine } from "everturn";
@@ -21,7 +22,10 @@ import { engine as newEngine, isEverturnError } from "everturn";
 import { restateRuntime } from "everturn/restate";
 import { runtime } from "everturn/runtime";
 
-/** How long the lease of a turn lasts without a renewal, in milliseconds: the time after which another process continues the turn of a killed one. */
+/**
+ * How long the lease of a turn lasts without a renewal, in milliseconds: the time after which another process continues
+ * the turn of a killed one.
+ */
 export const leaseMs = 30_000;
 
 export type Workspace = {
@@ -35,7 +39,10 @@ export type Workspace = {
   /** The model of that engine, for people. */
   readonly model: string;
   readonly database: OpenDatabase;
-  /** The SQLite file or the URL at which another process can open the database; `null`: it is in memory, or a storage of the configuration file. */
+  /**
+   * The SQLite file or the URL at which another process can open the database; `null`: it is in memory, or a storage of
+   * the configuration file.
+   */
   readonly databaseTarget: string | null;
   readonly close: () => Promise<void>;
 };
@@ -53,8 +60,8 @@ export type WorkspaceOptions = Pick<RuntimeOptions, "onTurnFailure"> & {
 };
 
 /**
- * Opens database and engine. `close` releases turns that are still running, so that another process can continue them; it waits at most two
- * seconds for their effects. Throws `SettingsError` for settings that cannot be used.
+ * Opens database and engine. `close` releases turns that are still running, so that another process can continue them;
+ * it waits at most two seconds for their effects. Throws `SettingsError` for settings that cannot be used.
  */
 export async function openWorkspace(
   settings: Settings,
@@ -100,7 +107,10 @@ function checkKey({ model, isCommandModel }: Engines, settings: Settings, enviro
   throw new SettingsError(`${model} (${from}) needs an API key: set ${missing.join(" or ")}`);
 }
 
-/** Opens the sessions for reading: imports no tools, needs no model, and drives no turn. `search`: creates the search index if it does not exist. */
+/**
+ * Opens the sessions for reading: imports no tools, needs no model, and drives no turn. `search`: creates the search
+ * index if it does not exist.
+ */
 export async function openSessions(
   settings: Settings,
   { search = false }: Pick<WorkspaceOptions, "search"> = {},
@@ -108,7 +118,10 @@ export async function openSessions(
   return openOver(settings, { default: newEngine() }, { drive: false }, null, search);
 }
 
-/** Opens the configured database without creating, migrating or writing anything. A function of the configuration file receives `readOnly`. */
+/**
+ * Opens the configured database without creating, migrating or writing anything. A function of the configuration file
+ * receives `readOnly`.
+ */
 export async function openReadOnly(settings: Settings): Promise<OpenDatabase> {
   const database = await openNamed(settings, { readOnly: true });
   return { ...database, storage: { ...database.storage, write: refuseWrite } };
@@ -146,7 +159,10 @@ function hasOwnStorage({ database: { source }, program: { storage } }: Settings)
   return storage !== null && source.from !== "flag" && source.from !== "environment";
 }
 
-/** Opens the configured database: the one of a flag or a variable, else the storage of the configuration file, else the database that it names. Throws `SettingsError`. */
+/**
+ * Opens the configured database: the one of a flag or a variable, else the storage of the configuration file, else the
+ * database that it names. Throws `SettingsError`.
+ */
 async function openNamed(
   settings: Settings,
   { readOnly = false, search = false }: { readonly readOnly?: boolean; readonly search?: boolean } = {},

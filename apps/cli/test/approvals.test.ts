@@ -24,7 +24,10 @@ const stolen = {
   memo: "\u001B[2Ja\u202Eb\u200B",
 };
 
-/** Engines whose tools write what they ran with to the file `ran`. A reply calls the next of the scripted calls, and then ends. */
+/**
+ * Engines whose tools write what they ran with to the file `ran`. A reply calls the next of the scripted calls, and
+ * then ends.
+ */
 const agents = (folder: string) => `
   import { appendFileSync } from "node:fs";
   import { agentTool, engine, fake, tool } from "everturn";

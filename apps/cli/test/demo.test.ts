@@ -1,5 +1,5 @@
-// The demo as a process with pipes, worker processes and a database file: with the scripted model, and with a loopback server that implements the
-// OpenAI Responses API and counts requests independently.
+// The demo as a process with pipes, worker processes and a database file: with the scripted model, and with a loopback
+// server that implements the OpenAI Responses API and counts requests independently.
 
 import type { ChildProcess } from "node:child_process";
 import type { Server } from "node:http";

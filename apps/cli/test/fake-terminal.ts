@@ -1,5 +1,5 @@
-// A simulated terminal: a test presses keys and waits for text. It interprets the escape sequences that the screen writes: line feeds, cursor movements
-// and clearing below the cursor.
+// A simulated terminal: a test presses keys and waits for text. It interprets the escape sequences that the screen
+// writes: line feeds, cursor movements and clearing below the cursor.
 
 import type { Key } from "../src/terminal/editor.ts";
 import type { Terminal } from "../src/terminal/terminal.ts";

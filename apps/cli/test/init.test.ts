@@ -1,5 +1,5 @@
-// `everturn init`: the project of the template is type-checked, tested, served, and used, as its README describes. The page runs in a browser in
-// test/long/template.ts.
+// `everturn init`: the project of the template is type-checked, tested, served, and used, as its README describes. The
+// page runs in a browser in test/long/template.ts.
 
 import { execFile } from "node:child_process";
 import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
@@ -19,7 +19,10 @@ const packages = fileURLToPath(new URL("../../../node_modules", import.meta.url)
 const project = join(place.folder, "My App");
 const node = (...argv: readonly string[]) => promisify(execFile)(process.execPath, argv, { cwd: project });
 
-/** The paths of modules and of all that they import, fetched as a browser does. Imports of packages are those of the import map. */
+/**
+ * The paths of modules and of all that they import, fetched as a browser does. Imports of packages are those of the
+ * import map.
+ */
 async function modulesOf(url: string, paths: readonly string[]): Promise<readonly string[]> {
   const found = new Set(paths);
   for (const path of found) {
@@ -80,8 +83,8 @@ describe("the project of everturn init", () => {
 
   it("type-checks, and its test passes", async () => {
     // The compiler and a test process take seconds on an idle machine, and more than the default limit on a busy one.
-    // The condition "source" makes the compiler read the sources of the library, with one of their settings, in place of its built declarations. A package of the
-    // MCP SDK has that condition too, and its sources need other settings.
+    // The condition "source" makes the compiler read the sources of the library, with one of their settings, in place
+    // of its built declarations. A package of the MCP SDK has that condition too, and its sources need other settings.
     const compiled = node(
       join(packages, "typescript/bin/tsc"),
       "--customConditions",

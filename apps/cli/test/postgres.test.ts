@@ -1,4 +1,5 @@
-// The command over a Postgres database: sessions, a worker, a server, migration and copying. A real server, and a password that is never printed.
+// The command over a Postgres database: sessions, a worker, a server, migration and copying. A real server, and a
+// password that is never printed.
 
 import type { PostgresServer } from "../../../lib/test/postgres-server.ts";
 

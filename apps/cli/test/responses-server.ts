@@ -1,5 +1,5 @@
-// A loopback server that implements the OpenAI Responses API for the scenario of the demo. Stateless, as a provider: the reply depends on the request
-// alone. It records the requests.
+// A loopback server that implements the OpenAI Responses API for the scenario of the demo. Stateless, as a provider:
+// the reply depends on the request alone. It records the requests.
 
 import type { JsonObject } from "everturn";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";

@@ -1,4 +1,5 @@
-// The scenario that kills a process, with the packed command: the server starts a worker process, kills it, and takes its turn over.
+// The scenario that kills a process, with the packed command: the server starts a worker process, kills it, and takes
+// its turn over.
 
 import { execFileSync } from "node:child_process";
 

@@ -1,4 +1,5 @@
-// `everturn serve` without a configured token: it creates one that only the user can read, and prints a link that logs in to the studio once.
+// `everturn serve` without a configured token: it creates one that only the user can read, and prints a link that logs
+// in to the studio once.
 
 import { chmodSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

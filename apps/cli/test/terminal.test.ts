@@ -209,7 +209,8 @@ describe.skipIf(!hasTmux)("in a real terminal (skipped without tmux)", () => {
     pane.resize(60, 50);
     await pane.until(/› a line that is longer than the terminal is wide$/);
 
-    // Narrower than a row of the input, with the cursor in the first of several rows: the old rows are erased completely.
+    // Narrower than a row of the input, with the cursor in the first of several rows: the old rows are erased
+    // completely.
     pane.press("C-u");
     pane.paste("above\nan input line that is wider than the terminal\nbelow");
     await pane.until(/below$/);

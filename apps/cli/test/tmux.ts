@@ -1,4 +1,5 @@
-// A real terminal for the tests: a tmux server on its own socket, separate from servers of the user, which the tests can end completely.
+// A real terminal for the tests: a tmux server on its own socket, separate from servers of the user, which the tests
+// can end completely.
 
 import { execFileSync, spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -26,7 +27,10 @@ export class Tmux {
   readonly #socket = join(this.#folder, "socket");
   #count = 0;
 
-  /** Opens a terminal and runs the command in it. The exit code is printed when the command ends, and the terminal stays open. */
+  /**
+   * Opens a terminal and runs the command in it. The exit code is printed when the command ends, and the terminal stays
+   * open.
+   */
   open(argv: readonly string[], { folder, width = 80, height = 24, environment = {} }: PaneOptions): Pane {
     this.#count += 1;
     const name = `pane${this.#count}`;

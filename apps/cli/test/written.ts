@@ -1,4 +1,5 @@
-// The text written to a pipe. Reads in a loop, because the number of bytes that one `read` returns differs between releases of Node.
+// The text written to a pipe. Reads in a loop, because the number of bytes that one `read` returns differs between
+// releases of Node.
 
 import type { PassThrough } from "node:stream";
 

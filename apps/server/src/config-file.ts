@@ -1,8 +1,8 @@
-// Finds and reads the configuration file: JSON, or a module with an object as its default export. This file checks the names of the fields; the
-// readers of setting-readers.ts and program-config.ts check their values.
+// Finds and reads the configuration file: JSON, or a module with an object as its default export. This file checks the
+// names of the fields; the readers of setting-readers.ts and program-config.ts check their values.
 //
-// A configuration module and tool modules are code of the user and run with the rights of the process. A file that was found in the folder, not named, is
-// used only if the user trusts it (trust.ts).
+// A configuration module and tool modules are code of the user and run with the rights of the process. A file that was
+// found in the folder, not named, is used only if the user trusts it (trust.ts).
 
 import type { System } from "./user-folders.ts";
 
@@ -25,8 +25,8 @@ export type GivenConfig = {
 const fileNames = ["everturn.config.json", "everturn.config.js", "everturn.config.mjs", "everturn.config.ts"];
 
 /**
- * Reads the named file, or the one in the folder if the user trusts it; `null`: none exists. Throws `SettingsError` for a field that is not in `fieldNames`, and
- * `UntrustedConfigError`.
+ * Reads the named file, or the one in the folder if the user trusts it; `null`: none exists. Throws `SettingsError` for
+ * a field that is not in `fieldNames`, and `UntrustedConfigError`.
  */
 export async function loadConfig(
   folder: string,
@@ -66,7 +66,10 @@ export function configFilesIn(folder: string): readonly string[] {
   return fileNames.map((name) => join(folder, name)).filter((path) => existsSync(path));
 }
 
-/** Returns the configuration file of a folder; `null`: it has none. Throws `SettingsError` if it has several, or one that is not a regular file. */
+/**
+ * Returns the configuration file of a folder; `null`: it has none. Throws `SettingsError` if it has several, or one
+ * that is not a regular file.
+ */
 export function findConfig(folder: string): string | null {
   const paths = configFilesIn(folder);
   if (paths.length > 1) {
@@ -87,7 +90,8 @@ function readJson(path: string): unknown {
     // Some editors write a byte order mark.
     return JSON.parse(readFileSync(path, "utf8").replace(/^\uFEFF/, ""));
   } catch (error) {
-    // V8's message quotes the file, which may contain a token. The quotation is removed, and the error is not passed on as the cause.
+    // V8's message quotes the file, which may contain a token. The quotation is removed, and the error is not passed on
+    // as the cause.
     throw new SettingsError(`${path} is not JSON: ${thrownText(error).replace(/, (?:\.\.\.)?".*$/s, "")}`);
   }
 }

@@ -1,10 +1,11 @@
 // Copies all rows of one storage into another, for example from a SQLite file into Postgres.
 //
 // Theory of operation
-//   Tables are copied one after the other, in pages in key order. A table that the target has a part of is continued after its last row, so a copy that
-//   was interrupted is resumed. At the end both tables are read and their digests compared (SHA-256 over keys, tags and values). A table that differs is
-//   copied again from its beginning, once. Then a difference is an error: the source was written to, or the target has rows of its own.
-//   Times of expiry are not compared: a row that expires gets the time that it had left.
+//   Tables are copied one after the other, in pages in key order. A table that the target has a part of is continued
+//   after its last row, so a copy that was interrupted is resumed. At the end both tables are read and their digests
+//   compared (SHA-256 over keys, tags and values). A table that differs is copied again from its beginning, once. Then
+//   a difference is an error: the source was written to, or the target has rows of its own. Times of expiry are not
+//   compared: a row that expires gets the time that it had left.
 //
 // Nothing may write to either storage meanwhile. The caller says so; a difference of the digests shows it.
 
@@ -35,7 +36,10 @@ export class CopyError extends Error {
 /** How many rows are read and written at a time. */
 const pageSize = 200;
 
-/** Copies every table. `onTable` receives each table when it is complete. Throws `CopyError` if a table differs at the end. */
+/**
+ * Copies every table. `onTable` receives each table when it is complete. Throws `CopyError` if a table differs at the
+ * end.
+ */
 export async function copyDatabase(
   source: HostStorage,
   target: HostStorage,
@@ -117,7 +121,10 @@ async function* pages(
   }
 }
 
-/** A bound applies to one part of the key, so the rows after a key are those with its first parts, then with fewer of them, and so on. */
+/**
+ * A bound applies to one part of the key, so the rows after a key are those with its first parts, then with fewer of
+ * them, and so on.
+ */
 async function pageAfter(
   storage: HostStorage,
   table: TableName,

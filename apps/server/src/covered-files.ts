@@ -3,15 +3,18 @@
 // Covered are
 //   - the configuration file;
 //   - files that its text names between quotation marks (imports, `tools`, `@FILE`);
-//   - for modules among these, files that their text names by a relative path, an absolute path, a `file:` URL, a name in `imports` of their package.json
-//     (`#tools`) or the name of their own package; and so on. That package.json is covered too;
+//   - for modules among these, files that their text names by a relative path, an absolute path, a `file:` URL, a name
+//     in `imports` of their package.json (`#tools`) or the name of their own package; and so on. That package.json is
+//     covered too;
 //   - programs that these start, by name (started-programs.ts).
 //
-// The search is textual: it finds `import`, `export … from`, `import("./x.js")`, `require` and `new URL("./x", import.meta.url)` with literal names, also in
-// comments. It decodes escape sequences (`"./\x61.js"`) and percent-encoding (`"./%61.js"`), as the module loader does. It covers every file that a name may
-// resolve to, so a file that appears beside a covered one and takes its place is a change.
+// The search is textual: it finds `import`, `export … from`, `import("./x.js")`, `require` and
+// `new URL("./x", import.meta.url)` with literal names, also in comments. It decodes escape sequences (`"./\x61.js"`)
+// and percent-encoding (`"./%61.js"`), as the module loader does. It covers every file that a name may resolve to, so a
+// file that appears beside a covered one and takes its place is a change.
 //
-// Not covered are names that are computed, `paths` of tsconfig.json, and packages in node_modules: whoever can change these can change the command too.
+// Not covered are names that are computed, `paths` of tsconfig.json, and packages in node_modules: whoever can change
+// these can change the command too.
 
 import { createHash } from "node:crypto";
 import { readFileSync, realpathSync } from "node:fs";
@@ -21,17 +24,25 @@ import { fileURLToPath } from "node:url";
 import { isMap, SettingsError, thrownText } from "./setting-readers.ts";
 import { isFile, isScript, programFiles } from "./started-programs.ts";
 
-/** The covered files of a configuration file: SHA-256 as hexadecimal text, by the path relative to the folder of the configuration file. */
+/**
+ * The covered files of a configuration file: SHA-256 as hexadecimal text, by the path relative to the folder of the
+ * configuration file.
+ */
 export type CoveredFiles = { readonly [path: string]: string };
 
 const moduleFile = /\.[cm]?[jt]sx?$/;
 /** Files that a name between quotation marks may mean. A database is not among them: it changes with every turn. */
 const namedFile = /\.(?:[cm]?[jt]sx?|json|md|txt|node|wasm)$/;
-/** Longer texts between two quotation marks are not names of files, and neither are texts with these characters: most lines of code. */
+/**
+ * Longer texts between two quotation marks are not names of files, and neither are texts with these characters: most
+ * lines of code.
+ */
 const longestName = 500;
 const notName = /^\s|\s$|[{};<>|*\0]/;
 
-/** Reads the configuration file and every file that it covers. Throws `SettingsError` for a file that cannot be read. */
+/**
+ * Reads the configuration file and every file that it covers. Throws `SettingsError` for a file that cannot be read.
+ */
 export function coveredFiles(configPath: string): CoveredFiles {
   const root = dirname(configPath);
   const files: { [path: string]: string } = {};
@@ -62,8 +73,9 @@ function read(path: string): Buffer {
 }
 
 /**
- * The existing files that a text names. Every text between two quotation marks of any kind is a candidate, so an apostrophe in a comment hides no name.
- * `bare`: names without `./` count too, as in `tools: "tools.mjs"`; in modules they are packages.
+ * The existing files that a text names. Every text between two quotation marks of any kind is a candidate, so an
+ * apostrophe in a comment hides no name. `bare`: names without `./` count too, as in `tools: "tools.mjs"`; in modules
+ * they are packages.
  */
 function namedFiles(text: string, from: string, bare: boolean): readonly string[] {
   const withoutContinuations = text.replaceAll(/\\\r?\n/g, "");
@@ -116,7 +128,10 @@ function unescaped(text: string): string {
   );
 }
 
-/** The files that a module name may resolve to: as written, TypeScript in place of JavaScript, without its extension, an index of a folder. */
+/**
+ * The files that a module name may resolve to: as written, TypeScript in place of JavaScript, without its extension, an
+ * index of a folder.
+ */
 function possiblePaths(path: string): readonly string[] {
   const extensions = [".ts", ".mts", ".cts", ".tsx", ".js", ".mjs", ".cjs", ".jsx"];
   const typescript = /\.[cm]?jsx?$/.test(path) ? [path.replace(/js(x?)$/, "ts$1")] : [];
@@ -126,8 +141,8 @@ function possiblePaths(path: string): readonly string[] {
 }
 
 /**
- * The files that a name means by the package.json of a module: one of its `imports` (`#tools`), or a path of the package itself (`my-app/tools`), under any
- * condition; and that package.json. Empty: the name is neither.
+ * The files that a name means by the package.json of a module: one of its `imports` (`#tools`), or a path of the
+ * package itself (`my-app/tools`), under any condition; and that package.json. Empty: the name is neither.
  */
 function packageFiles(name: string, from: string): readonly string[] {
   // Most candidates are no names of modules: do not look for a package.json for them.
@@ -143,7 +158,10 @@ function packageFiles(name: string, from: string): readonly string[] {
   return targets.length === 0 ? [] : [path, ...targets.map((target) => resolve(dirname(path), target))];
 }
 
-/** The targets of a name in `imports` or `exports`, under any condition. A `*` of a pattern stands for a part of the name. */
+/**
+ * The targets of a name in `imports` or `exports`, under any condition. A `*` of a pattern stands for a part of the
+ * name.
+ */
 function matchingTargets(map: unknown, name: string): readonly string[] {
   const hasKeys = isMap(map) && Object.keys(map).some((key) => /^[.#]/.test(key));
   return Object.entries(hasKeys ? map : { ".": map }).flatMap(([key, target]) => {

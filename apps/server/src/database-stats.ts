@@ -1,7 +1,7 @@
 // Counts what a database holds, for operators: open, waiting and parked turns, overdue work, and the sizes of tables.
 //
-// Reads are bounded: indexes by a limit of rows, and sessions by a number over all tenants, most recently changed first. A count that reached its limit
-// says so (`isCapped`). The sizes come from the storage.
+// Reads are bounded: indexes by a limit of rows, and sessions by a number over all tenants, most recently changed
+// first. A count that reached its limit says so (`isCapped`). The sizes come from the storage.
 
 import type { HostStorage, Runtime, StorageQuery, TableSize } from "everturn/runtime";
 

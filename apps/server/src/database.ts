@@ -1,6 +1,7 @@
-// Opens the session database. A SQLite file: creates its folder and file with permissions for the owner only; the storage runs in a worker thread and
-// chooses the driver (libsql is a dependency of this package; docs/decisions/0018). A Postgres database: connects, and migrates its tables. A storage of a
-// configuration module is opened by its own code.
+// Opens the session database. A SQLite file: creates its folder and file with permissions for the owner only; the
+// storage runs in a worker thread and chooses the driver (libsql is a dependency of this package; docs/decisions/0018).
+// A Postgres database: connects, and migrates its tables. A storage of a configuration module is opened by its own
+// code.
 
 import type { ConfigStorage } from "everturn/config";
 import type { HostStorage } from "everturn/runtime";
@@ -29,8 +30,9 @@ export type OpenDatabase = {
 };
 
 /**
- * Opens a Postgres database by its URL, or a SQLite file, and creates missing folders. `:memory:` is a new database that ends with `close`. `readOnly`: nothing is
- * created, migrated or written. `search`: messages can be searched; the index is created if it does not exist.
+ * Opens a Postgres database by its URL, or a SQLite file, and creates missing folders. `:memory:` is a new database
+ * that ends with `close`. `readOnly`: nothing is created, migrated or written. `search`: messages can be searched; the
+ * index is created if it does not exist.
  */
 export async function openDatabase(
   target: string,
@@ -40,8 +42,9 @@ export async function openDatabase(
 }
 
 /**
- * Opens the storage of a configuration module. `close` calls its method of that name, if it has one. Throws `SettingsError` if it is not a storage. `readOnly`
- * is passed on to a function; a storage that the module has built already is refused, because its first operation may create or migrate tables.
+ * Opens the storage of a configuration module. `close` calls its method of that name, if it has one. Throws
+ * `SettingsError` if it is not a storage. `readOnly` is passed on to a function; a storage that the module has built
+ * already is refused, because its first operation may create or migrate tables.
  */
 export async function openStorage(
   configured: ConfigStorage,
@@ -108,8 +111,9 @@ async function openFile(path: string, readOnly: boolean, search: boolean): Promi
 }
 
 /**
- * Replaces the advice to install a package if npx runs the command from its cache. `npm install` in the folder of the user has no effect on the cache: packages are
- * found from the folder of the command, never from the current folder, which may not be trusted. Other errors are returned as they are.
+ * Replaces the advice to install a package if npx runs the command from its cache. `npm install` in the folder of the
+ * user has no effect on the cache: packages are found from the folder of the command, never from the current folder,
+ * which may not be trusted. Other errors are returned as they are.
  */
 export function withNpxAdvice(error: unknown, commandUrl: string): unknown {
   if (!(error instanceof Error) || !commandUrl.includes("/_npx/")) return error;
@@ -119,7 +123,10 @@ export function withNpxAdvice(error: unknown, commandUrl: string): unknown {
   return new SettingsError(`${what}${advice}${others}`, { cause: error });
 }
 
-/** Creates a folder and its parents, one by one. Node's recursive `mkdirSync` does not return for a path where no folder can be created, such as below /proc. */
+/**
+ * Creates a folder and its parents, one by one. Node's recursive `mkdirSync` does not return for a path where no folder
+ * can be created, such as below /proc.
+ */
 function makeFolder(folder: string): void {
   if (existsSync(folder)) return;
   const parent = dirname(folder);
@@ -132,12 +139,16 @@ function makeFolder(folder: string): void {
   }
 }
 
-/** Creates the file with mode 0600. SQLite accepts an empty file as an empty database, and gives its WAL and shared-memory files the same mode. */
+/**
+ * Creates the file with mode 0600. SQLite accepts an empty file as an empty database, and gives its WAL and
+ * shared-memory files the same mode.
+ */
 function makePrivateFile(path: string): void {
   if (existsSync(path)) return;
   try {
     closeSync(openSync(path, "wx", 0o600));
   } catch {
-    // Another process has created it at the same time; any other error recurs when SQLite opens the file, and is reported there.
+    // Another process has created it at the same time; any other error recurs when SQLite opens the file, and is
+    // reported there.
   }
 }

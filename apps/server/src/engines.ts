@@ -1,9 +1,11 @@
 // Builds the engines from the settings: those of the configuration file, or one engine with the model of the settings.
 //
 // Rules for the engines of a configuration file
-//   1. An engine without an adapter gets the adapter and the model of the settings: one adapter that routes to every known provider by the prefix of the model
-//      name. `--model` and `EVERTURN_MODEL` replace adapter and model of the selected engine (`--engine`, by default `default`) even if it has its own.
-//   2. Instructions, `maxTurns` and `whenBusy` from a flag or a variable apply to the selected engine; from the file they apply to engines that do not say.
+//   1. An engine without an adapter gets the adapter and the model of the settings: one adapter that routes to every
+//      known provider by the prefix of the model name. `--model` and `EVERTURN_MODEL` replace adapter and model of the
+//      selected engine (`--engine`, by default `default`) even if it has its own.
+//   2. Instructions, `maxTurns` and `whenBusy` from a flag or a variable apply to the selected engine; from the file
+//      they apply to engines that do not say.
 //   3. The tools of the settings are added to every engine. Two tools of one name are an error.
 //   4. With the offline model, an engine that has no tools gets the demonstration tools.
 
@@ -27,13 +29,16 @@ export type Engines = {
   readonly selected: string;
   /** Its model, for people. */
   readonly model: string;
-  /** Whether the command makes the calls of that model, not an adapter of the configuration file. The model then needs its API key. */
+  /**
+   * Whether the command makes the calls of that model, not an adapter of the configuration file. The model then needs
+   * its API key.
+   */
   readonly isCommandModel: boolean;
 };
 
 /**
- * Builds the engines. Imports the user's tool modules; sends no request. `warn` receives messages about exports of tool modules that are not used.
- * Throws `SettingsError` for an unknown model or engine.
+ * Builds the engines. Imports the user's tool modules; sends no request. `warn` receives messages about exports of tool
+ * modules that are not used. Throws `SettingsError` for an unknown model or engine.
  */
 export async function createEngines(
   settings: Settings,
@@ -58,7 +63,10 @@ export async function createEngines(
   return { engines, selected, model: modelName(engines[selected]?.model ?? null), isCommandModel };
 }
 
-/** Builds the engine of the settings alone, without those of a configuration file. Imports the user's tool modules. Throws as `createEngines`. */
+/**
+ * Builds the engine of the settings alone, without those of a configuration file. Imports the user's tool modules.
+ * Throws as `createEngines`.
+ */
 export async function createEngine(
   settings: Settings,
   environment: Environment = process.env,
@@ -116,7 +124,10 @@ function configuredEngine(
   return { ...completed, adapter: createAdapter(named, environment), model, tools };
 }
 
-/** A flag or a variable applies to the selected engine; a value of the file applies if the engine has none; a default never. */
+/**
+ * A flag or a variable applies to the selected engine; a value of the file applies if the engine has none; a default
+ * never.
+ */
 function chosen<T>(setting: Setting<T | null>, own: T | null, isSelected: boolean): T | null {
   if (isSelected && isExplicit(setting)) return setting.value;
   return own ?? (setting.source.from === "config" ? setting.value : null);
@@ -144,7 +155,10 @@ function withOfflineTools({ model, pace }: Settings, tools: readonly Tool[]): re
   return isOffline(model.value) ? withoutDuplicates([...tools, ...offlineTools({ paceMs: pace.value })]) : tools;
 }
 
-/** Returns the variables of the API key that this model needs and that are not set; `null`: a key is set, or none is needed. */
+/**
+ * Returns the variables of the API key that this model needs and that are not set; `null`: a key is set, or none is
+ * needed.
+ */
 export function missingKey(model: string, environment: Environment): readonly string[] | null {
   const [name] = model.split(":");
   const provider = Object.entries(knownProviders).find(([providerName]) => providerName === name)?.[1];
@@ -185,7 +199,10 @@ function createAdapter({ model, baseUrls, pace }: Settings, environment: Environ
 
 type BaseUrlOption = (name: ProviderName) => { readonly baseURL?: string };
 
-/** Deployments on Azure OpenAI, by Chat Completions: the name of the model is the name of the deployment. `endpoint`: the address of the resource, without a path. */
+/**
+ * Deployments on Azure OpenAI, by Chat Completions: the name of the model is the name of the deployment. `endpoint`:
+ * the address of the resource, without a path.
+ */
 function azureAdapter(endpoint: string | null, apiVersion: string | undefined): Adapter {
   return {
     provider: "azure",

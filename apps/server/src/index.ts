@@ -1,4 +1,5 @@
-// Entry point of the package `@everturn/server`: settings, engine, database and HTTP server of a process. The command-line program uses it.
+// Entry point of the package `@everturn/server`: settings, engine, database and HTTP server of a process. The
+// command-line program uses it.
 
 export type { CopiedTable } from "./copy-database.ts";
 export type { OpenDatabase } from "./database.ts";

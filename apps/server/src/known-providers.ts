@@ -1,5 +1,5 @@
-// The model providers that the command knows, and the environment variables of their API keys and base URLs. This file holds names only: an
-// adapter looks up its key for each call.
+// The model providers that the command knows, and the environment variables of their API keys and base URLs. This file
+// holds names only: an adapter looks up its key for each call.
 
 import type { preset } from "everturn";
 
@@ -69,8 +69,9 @@ export function defaultModel(environment: Variables): { readonly value: string; 
 }
 
 /**
- * Returns the base URL of a provider from the environment; `null`: none is set. `ANTHROPIC_BASE_URL` has no version, as in Anthropic's SDK, so `/v1` is
- * appended; `OLLAMA_HOST` is completed as Ollama does (`hostAddress`); the others are used as they are.
+ * Returns the base URL of a provider from the environment; `null`: none is set. `ANTHROPIC_BASE_URL` has no version, as
+ * in Anthropic's SDK, so `/v1` is appended; `OLLAMA_HOST` is completed as Ollama does (`hostAddress`); the others are
+ * used as they are.
  */
 export function addressIn(name: string, { addresses }: KnownProvider, environment: Variables): string | null {
   const variable = addresses.find((name) => (environment[name] ?? "").trim() !== "");
@@ -84,9 +85,9 @@ export function addressIn(name: string, { addresses }: KnownProvider, environmen
 }
 
 /**
- * The base URL for a value of `OLLAMA_HOST`, by Ollama's rules: the scheme is `http` by default; the port is 11434, or that of the scheme if one is given; a
- * host that is left out is this machine. `0.0.0.0` and `[::]` are addresses that a server listens on, and mean this machine too. `/v1` is the path of the Chat
- * Completions API.
+ * The base URL for a value of `OLLAMA_HOST`, by Ollama's rules: the scheme is `http` by default; the port is 11434, or
+ * that of the scheme if one is given; a host that is left out is this machine. `0.0.0.0` and `[::]` are addresses that
+ * a server listens on, and mean this machine too. `/v1` is the path of the Chat Completions API.
  */
 function hostAddress(text: string): string {
   const hasScheme = /^https?:\/\//.test(text);

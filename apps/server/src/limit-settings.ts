@@ -1,5 +1,5 @@
-// Reads limits of turns from texts: `tenant.concurrency=20`, `engine:default.rate=600/1m`. A scope is `engine:NAME`, `tenant`, `tenant:NAME`, `key` or `key:NAME`;
-// without a name it is the limit of each tenant or each limit key.
+// Reads limits of turns from texts: `tenant.concurrency=20`, `engine:default.rate=600/1m`. A scope is `engine:NAME`,
+// `tenant`, `tenant:NAME`, `key` or `key:NAME`; without a name it is the limit of each tenant or each limit key.
 
 import type { Origin } from "./setting-readers.ts";
 import type { Limit, RuntimeLimits } from "everturn/runtime";

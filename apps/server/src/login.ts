@@ -1,15 +1,19 @@
-// Login by a link: `POST /login` exchanges a one-time code for the bearer token of the server, so that a link can log in without containing the token.
+// Login by a link: `POST /login` exchanges a one-time code for the bearer token of the server, so that a link can log
+// in without containing the token.
 //
 // Theory of operation
-//   A code is the time at which it was created, a random nonce, and an HMAC-SHA256 of both and of the port of the server, keyed with the token. Whoever can read the
-//   token can create codes, also another process than the server (`everturn studio`), without a request that would send the token to whichever process listens there.
-//   The code is in the fragment of the link (`#code=…`). Browsers send a fragment neither to the server nor in `Referer`; the page sends it in the body of the
-//   exchange, which no log contains.
+//   A code is the time at which it was created, a random nonce, and an HMAC-SHA256 of both and of the port of the
+//   server, keyed with the token. Whoever can read the token can create codes, also another process than the server
+//   (`everturn studio`), without a request that would send the token to whichever process listens there. The code is in
+//   the fragment of the link (`#code=…`). Browsers send a fragment neither to the server nor in `Referer`; the page
+//   sends it in the body of the exchange, which no log contains.
 //
 // Invariants
 //   1. A code is accepted once. The nonces of accepted codes are kept until they have expired.
-//   2. A code is accepted for `loginCodeMs` after its creation, and only if it is not older than the server: a restart forgets the nonces.
-//   3. A code for another port is refused: a process that listens at another port, and to which the link was opened, cannot use the code here.
+//   2. A code is accepted for `loginCodeMs` after its creation, and only if it is not older than the server: a restart
+//      forgets the nonces.
+//   3. A code for another port is refused: a process that listens at another port, and to which the link was opened,
+//      cannot use the code here.
 //   4. The HMAC is compared in constant time.
 
 import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";

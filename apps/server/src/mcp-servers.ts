@@ -1,5 +1,6 @@
-// Connects the MCP servers of the configuration file, and adds their tools to the engines. Only a configuration file can name servers, and a file that was found in a folder is
-// read only if the user trusts it (trust.ts): an entry starts a program.
+// Connects the MCP servers of the configuration file, and adds their tools to the engines. Only a configuration file
+// can name servers, and a file that was found in a folder is read only if the user trusts it (trust.ts): an entry
+// starts a program.
 
 import type { Environment, Settings } from "./settings.ts";
 import type { Engine } from "everturn";
@@ -17,7 +18,10 @@ export type ConnectedServers = {
   readonly close: () => Promise<void>;
 };
 
-/** Connects the servers. Throws `SettingsError` for an entry that cannot be used and for a server that cannot be reached. */
+/**
+ * Connects the servers. Throws `SettingsError` for an entry that cannot be used and for a server that cannot be
+ * reached.
+ */
 export async function connectServers(
   { program, configFile }: Settings,
   engines: { readonly [name: string]: Engine },

@@ -1,5 +1,6 @@
-// The offline model: a scripted adapter that needs no API key and no network. It describes itself, echoes the user's message, and calls the tools
-// that the message names. Its reply depends on the request alone, so the tests of the command use it too.
+// The offline model: a scripted adapter that needs no API key and no network. It describes itself, echoes the user's
+// message, and calls the tools that the message names. Its reply depends on the request alone, so the tests of the
+// command use it too.
 
 import type { Adapter, FakeStep, Json, JsonObject, Message, ModelRequest } from "everturn";
 
@@ -28,8 +29,8 @@ export function offline({ paceMs }: OfflineOptions): Adapter {
 }
 
 /**
- * The steps of a reply, with complete texts. In this order: calls of named tools, structured output, a report of tool results, the requested
- * failure, an echo with optional reasoning.
+ * The steps of a reply, with complete texts. In this order: calls of named tools, structured output, a report of tool
+ * results, the requested failure, an echo with optional reasoning.
  */
 function answerTo(request: ModelRequest): readonly FakeStep[] {
   const { messages, responseFormat } = request;
@@ -107,14 +108,20 @@ function reportResults(messages: readonly Message[], results: readonly Extract<M
   return `${results.length === 1 ? "The tool" : `The ${results.length} tools`} returned:\n\n${lines.join("\n")}`;
 }
 
-/** The results of the newest tool calls; empty if a user message follows them. A tool's question to the user may stand between a result and the end. */
+/**
+ * The results of the newest tool calls; empty if a user message follows them. A tool's question to the user may stand
+ * between a result and the end.
+ */
 function resultsAtEnd(messages: readonly Message[]): readonly Extract<Message, { role: "tool" }>[] {
   const lastInput = messages.findLastIndex(({ role }) => role === "user" || role === "event");
   const lastCalls = messages.findLastIndex((message) => message.role === "assistant" && message.toolCalls.length > 0);
   return lastCalls < lastInput ? [] : messages.slice(lastCalls + 1).filter((message) => message.role === "tool");
 }
 
-/** Calls of the tools that a text names, each with the JSON object that follows its name, or with sample arguments for its schema. */
+/**
+ * Calls of the tools that a text names, each with the JSON object that follows its name, or with sample arguments for
+ * its schema.
+ */
 function callsIn(userText: string, { tools, toolChoice, messages }: ModelRequest): readonly FakeStep[] {
   if (toolChoice === "none") return [];
   return tools
@@ -136,7 +143,10 @@ function indexOfWord(name: string, userText: string): number {
   return words.exec(userText)?.index ?? -1;
 }
 
-/** The JSON object at the beginning of a text; `null`: none. Quadratic in the number of closing braces, for short texts that a user types. */
+/**
+ * The JSON object at the beginning of a text; `null`: none. Quadratic in the number of closing braces, for short texts
+ * that a user types.
+ */
 function objectAt(text: string): JsonObject | null {
   const trimmed = text.trimStart();
   if (!trimmed.startsWith("{")) return null;

@@ -1,5 +1,5 @@
-// Demonstration tools of the offline model, one for each effect that a tool can have on a turn: a plain result (`clock`), progress (`countdown`),
-// human approval (`launch`), and a question to the user (`survey`).
+// Demonstration tools of the offline model, one for each effect that a tool can have on a turn: a plain result
+// (`clock`), progress (`countdown`), human approval (`launch`), and a question to the user (`survey`).
 
 import type { Tool } from "everturn";
 

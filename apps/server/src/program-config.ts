@@ -1,7 +1,9 @@
-// Reads what a configuration module defines besides settings: engines, a storage, authentication, and options of the runtime and of the HTTP handler. These
-// values are objects and functions of the user's program, so a flag or a variable cannot set them.
+// Reads what a configuration module defines besides settings: engines, a storage, authentication, and options of the
+// runtime and of the HTTP handler. These values are objects and functions of the user's program, so a flag or a
+// variable cannot set them.
 //
-// Values are checked by their fields, not with `instanceof`: the module may import another copy of the library than the command.
+// Values are checked by their fields, not with `instanceof`: the module may import another copy of the library than the
+// command.
 
 import type { GivenConfig } from "./config-file.ts";
 import type { Engine } from "everturn";
@@ -147,7 +149,10 @@ function isKeys(value: unknown): value is Extract<Auth, readonly unknown[]> {
   return Array.isArray(value) && value.every((item) => isMap(item) && typeof item["token"] === "string");
 }
 
-/** Reads an object of options. Only their names are checked here; the function that takes the options checks their values. */
+/**
+ * Reads an object of options. Only their names are checked here; the function that takes the options checks their
+ * values.
+ */
 function readOptions<T extends object>(
   value: unknown,
   names: { readonly [Name in keyof T]-?: true },

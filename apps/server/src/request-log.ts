@@ -1,10 +1,11 @@
-// The request log (access log) of the server: one entry for each HTTP request, when its response is complete or its connection is closed.
+// The request log (access log) of the server: one entry for each HTTP request, when its response is complete or its
+// connection is closed.
 //
-// An entry has no body, no header, no token and no query: a query or the user information of an absolute URL may contain a secret. The caller is what
-// `auth` derived from the token, never the token.
+// An entry has no body, no header, no token and no query: a query or the user information of an absolute URL may
+// contain a secret. The caller is what `auth` derived from the token, never the token.
 //
-// The handler of everturn/http sees a `Request`, Node's server an `IncomingMessage`. The log joins the two with weak maps, so that a request that
-// never completes leaves nothing in memory.
+// The handler of everturn/http sees a `Request`, Node's server an `IncomingMessage`. The log joins the two with weak
+// maps, so that a request that never completes leaves nothing in memory.
 
 import type { Caller } from "everturn/http";
 import type { IncomingMessage, ServerResponse } from "node:http";
@@ -18,9 +19,14 @@ export type RequestEntry = {
   readonly status: number | null;
   /** Whether the whole response was sent. `false`: the client disconnected, or the connection was cut off. */
   readonly isComplete: boolean;
-  /** From the arrival of the request head to the end of the response, in milliseconds. For an event stream, the time that it was open. */
+  /**
+   * From the arrival of the request head to the end of the response, in milliseconds. For an event stream, the time
+   * that it was open.
+   */
   readonly durationMs: number;
-  /** The authenticated caller; `null`: the request was rejected before authentication succeeded, or its route is open. */
+  /**
+   * The authenticated caller; `null`: the request was rejected before authentication succeeded, or its route is open.
+   */
   readonly caller: Pick<Caller, "tenant" | "name"> | null;
   /** The IP address of the client, or of the proxy in front of the server; empty if the socket is already closed. */
   readonly address: string;
@@ -71,7 +77,9 @@ export class RequestLog {
   }
 }
 
-/** The path of a request target, which may be absolute (`http://user:password@host/path?query`, RFC 9112 section 3.2.2). */
+/**
+ * The path of a request target, which may be absolute (`http://user:password@host/path?query`, RFC 9112 section 3.2.2).
+ */
 function pathOf(target: string): string {
   try {
     // A target that begins with two slashes would be read as a host name.

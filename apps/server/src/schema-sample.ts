@@ -1,9 +1,13 @@
-// Generates a sample value for a JSON Schema, for the offline model. Deterministic. Types, numeric and length bounds, `enum`, `const`, `default`,
-// `$ref`, `anyOf`, `oneOf` and `allOf` are supported; a value for other keywords (`pattern`, `if`) may be invalid, and validation reports it.
+// Generates a sample value for a JSON Schema, for the offline model. Deterministic. Types, numeric and length bounds,
+// `enum`, `const`, `default`, `$ref`, `anyOf`, `oneOf` and `allOf` are supported; a value for other keywords
+// (`pattern`, `if`) may be invalid, and validation reports it.
 
 import type { Json, JsonObject } from "everturn";
 
-/** The largest number of values in a sample: the schema may come from an HTTP caller. Values beyond it are `null`, and lists are shorter. */
+/**
+ * The largest number of values in a sample: the schema may come from an HTTP caller. Values beyond it are `null`, and
+ * lists are shorter.
+ */
 const maxValues = 10_000;
 
 /** The nesting at which a recursive schema is cut off with `null`. */

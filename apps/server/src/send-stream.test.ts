@@ -1,4 +1,5 @@
-// sendStream on a real socket: complete delivery, backpressure, and release of body and connection when either side ends early.
+// sendStream on a real socket: complete delivery, backpressure, and release of body and connection when either side
+// ends early.
 
 import type { IncomingMessage, Server } from "node:http";
 
@@ -17,8 +18,8 @@ afterEach(() => {
 });
 
 /**
- * Serves one stream and requests it. The response is not read automatically. `closed` resolves when the server has closed the connection, `sent`
- * when `sendStream` has returned.
+ * Serves one stream and requests it. The response is not read automatically. `closed` resolves when the server has
+ * closed the connection, `sent` when `sendStream` has returned.
  */
 async function request(body: ReadableStream<Uint8Array>) {
   const response = new Response(body, { status: 203, headers: { "content-type": "text/event-stream" } });

@@ -1,8 +1,9 @@
-// Writes a response to its socket with backpressure: the next chunk is read from the body only when the socket has room. A body of one chunk, as most bodies are, is sent
-// with its length; a larger one with chunked transfer coding, because it is rendered as its client reads it.
+// Writes a response to its socket with backpressure: the next chunk is read from the body only when the socket has
+// room. A body of one chunk, as most bodies are, is sent with its length; a larger one with chunked transfer coding,
+// because it is rendered as its client reads it.
 //
-// Every end releases both sides: a client that disconnects cancels the body, a body that fails destroys the connection. Neither is logged,
-// because both are ordinary events of a public server.
+// Every end releases both sides: a client that disconnects cancels the body, a body that fails destroys the connection.
+// Neither is logged, because both are ordinary events of a public server.
 
 import type { ServerResponse } from "node:http";
 
@@ -26,7 +27,8 @@ export async function sendStream(
     let chunks: readonly Uint8Array[] = [];
     if (isEventStream(response)) {
       outgoing.writeHead(response.status, headers);
-      // Sent before the first chunk: an event stream may have no event for a long time, and its client waits for the headers.
+      // Sent before the first chunk: an event stream may have no event for a long time, and its client waits for the
+      // headers.
       outgoing.flushHeaders();
     } else {
       const first = await reader.read();
@@ -57,7 +59,10 @@ export function isEventStream({ headers }: Response): boolean {
   return headers.get("content-type")?.startsWith("text/event-stream") === true;
 }
 
-/** Waits for `drain`. Rejects if the connection closes first: `once` alone would wait for ever, because a closed socket emits no `drain`. */
+/**
+ * Waits for `drain`. Rejects if the connection closes first: `once` alone would wait for ever, because a closed socket
+ * emits no `drain`.
+ */
 async function waitForDrain(outgoing: ServerResponse): Promise<void> {
   if (outgoing.destroyed) throw new Error("the connection is closed");
   const closed = new AbortController();

@@ -1,5 +1,5 @@
-// Regression tests on a real socket: clients that disconnect before the response, clients that never finish their request, and requests that are in
-// progress when the server stops.
+// Regression tests on a real socket: clients that disconnect before the response, clients that never finish their
+// request, and requests that are in progress when the server stops.
 
 import { once } from "node:events";
 import { connect } from "node:net";
@@ -82,8 +82,9 @@ test("ends an unfinished request when its time is over, with 408 and within a se
   await once(socket, "close");
 });
 
-// The times follow from `bodyMs: 100`: a head has 100 ms, and a body that no route reads another 100 ms. A body with another method than GET and HEAD is
-// discarded earlier, after the response (@hono/node-server). Clients that continue to send are not idle, so that no other timeout ends their connections.
+// The times follow from `bodyMs: 100`: a head has 100 ms, and a body that no route reads another 100 ms. A body with
+// another method than GET and HEAD is discarded earlier, after the response (@hono/node-server). Clients that continue
+// to send are not idle, so that no other timeout ends their connections.
 test.each([
   ["that sends nothing", 100, "", ""],
   ["whose head arrives slowly", 100, "GET /sessions HTTP/1.1\r\nhost: x\r\n", "x-a: 1\r\n"],

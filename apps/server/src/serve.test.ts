@@ -1,4 +1,5 @@
-// The server on a real socket: listening addresses, DNS rebinding, malformed requests, connection limits and graceful shutdown.
+// The server on a real socket: listening addresses, DNS rebinding, malformed requests, connection limits and graceful
+// shutdown.
 
 import { once } from "node:events";
 import { request } from "node:http";

@@ -1,28 +1,35 @@
-// The HTTP server process: a Node server around the handler of `everturn/http`, with access rules, connection limits and graceful shutdown.
+// The HTTP server process: a Node server around the handler of `everturn/http`, with access rules, connection limits
+// and graceful shutdown.
 //
 // Access
 //   - By default the server listens on the loopback address 127.0.0.1, which other machines cannot reach.
 //   - Without authentication (`auth: "none"`) it refuses to listen on any other address.
-//   - Without authentication the `Host` header must be on an allowlist of loopback names. This prevents DNS rebinding: a web page whose own domain
-//     name resolves to 127.0.0.1 can send requests here, but its requests carry its own domain in `Host`. Requests with a bearer token need no
-//     allowlist, because the page does not know the token. CSRF and CORS are checked by the handler (`origins`).
-//   - Without authentication, requests with headers of a reverse proxy are refused: the proxy, which may rewrite `Host`, would publish the server.
+//   - Without authentication the `Host` header must be on an allowlist of loopback names. This prevents DNS rebinding:
+//     a web page whose own domain name resolves to 127.0.0.1 can send requests here, but its requests carry its own
+//     domain in `Host`. Requests with a bearer token need no allowlist, because the page does not know the token. CSRF
+//     and CORS are checked by the handler (`origins`).
+//   - Without authentication, requests with headers of a reverse proxy are refused: the proxy, which may rewrite
+//     `Host`, would publish the server.
 //   - Tokens are compared in constant time by everturn/http (serve/http/auth.ts).
 //
 // Limits against slow and stalled clients (slowloris)
-//   - headersTimeout and requestTimeout end a request whose head or body does not arrive. Connections are checked every 500 ms; with Node's default of
-//     30 seconds a timeout of 30 seconds could take effect after 60.
-//   - maxConnections caps sockets at the sum of the request and stream limits. One address gets at most `connectionsPerAddress` of them.
-//   - Requests are also limited by address (everturn/http, limits.ts). An IPv6 client has a /64 network, which counts as one address.
-//   - A client that does not read a buffered response for `slowReaderMs` is disconnected. Streams have backpressure (send-stream.ts) and their
-//     own limit in everturn/http.
+//   - headersTimeout and requestTimeout end a request whose head or body does not arrive. Connections are checked every
+//     500 ms; with Node's default of 30 seconds a timeout of 30 seconds could take effect after 60.
+//   - maxConnections caps sockets at the sum of the request and stream limits. One address gets at most
+//     `connectionsPerAddress` of them.
+//   - Requests are also limited by address (everturn/http, limits.ts). An IPv6 client has a /64 network, which counts
+//     as one address.
+//   - A client that does not read a buffered response for `slowReaderMs` is disconnected. Streams have backpressure
+//     (send-stream.ts) and their own limit in everturn/http.
 //
 // Graceful shutdown (`close`), in this order
-//   1. `shutdown` is signalled: the handler rejects new requests, and ends event streams with a comment that asks readers to reconnect.
+//   1. `shutdown` is signalled: the handler rejects new requests, and ends event streams with a comment that asks
+//      readers to reconnect.
 //   2. The worker loop stops claiming queued turns.
-//   3. The runtime releases the leases of open turns, so that another process continues them at once (no lease timeout).
-//   4. The server waits until every response is sent (drain), at most until `graceMs` has passed since the start of the shutdown. An accepted request
-//      whose response is lost would be repeated by its client.
+//   3. The runtime releases the leases of open turns, so that another process continues them at once (no lease
+//      timeout).
+//   4. The server waits until every response is sent (drain), at most until `graceMs` has passed since the start of the
+//      shutdown. An accepted request whose response is lost would be repeated by its client.
 //   5. The listening socket and all connections are closed.
 
 import type { RequestEntry } from "./request-log.ts";
@@ -52,7 +59,10 @@ export type ServerOptions = Omit<
   "sessions" | "auth" | "shutdown" | "hosts" | "onAuthenticated" | "dialects"
 > & {
   readonly sessions: Runtime;
-  /** Engines by model name, for OpenAI's chat completions at `/v1`. Default: not served. The AI SDK's chat and AG-UI always are. */
+  /**
+   * Engines by model name, for OpenAI's chat completions at `/v1`. Default: not served. The AI SDK's chat and AG-UI
+   * always are.
+   */
   readonly openai?: Parameters<typeof openaiCompletions>[0];
   /** The address to listen on. Default: 127.0.0.1. An address that is not loopback requires `auth`. */
   readonly host?: string;
@@ -60,23 +70,35 @@ export type ServerOptions = Omit<
   readonly port?: number;
   readonly auth: Auth;
   /**
-   * How many queued or abandoned turns this process drives at the same time. Default: 1,000. `false`: it claims none and leaves them to other
-   * processes; turns that it accepts are still driven here.
+   * How many queued or abandoned turns this process drives at the same time. Default: 1,000. `false`: it claims none
+   * and leaves them to other processes; turns that it accepts are still driven here.
    */
   readonly work?: number | false;
   /**
-   * The largest number of connections from one address. Further ones are closed at once. Default: half of all connections (`limits.requests`
-   * plus `limits.streams`), and at least 64. Behind a proxy all connections come from one address: set it to the number of all connections, and set
-   * `address`.
+   * The largest number of connections from one address. Further ones are closed at once. Default: half of all
+   * connections (`limits.requests` plus `limits.streams`), and at least 64. Behind a proxy all connections come from
+   * one address: set it to the number of all connections, and set `address`.
    */
   readonly connectionsPerAddress?: number;
-  /** A folder whose files are served without authentication, before the routes of the API, with the modules of the package at `/everturn/`. Default: none. */
+  /**
+   * A folder whose files are served without authentication, before the routes of the API, with the modules of the
+   * package at `/everturn/`. Default: none.
+   */
   readonly staticFolder?: string;
-  /** Whether the studio is served at `/studio/`, without authentication: the page contains no secret, and the API that it calls needs the token. Default: false. */
+  /**
+   * Whether the studio is served at `/studio/`, without authentication: the page contains no secret, and the API that
+   * it calls needs the token. Default: false.
+   */
   readonly studio?: boolean;
-  /** The bearer token, one of those of `auth`, that `POST /login` returns for a one-time code of `createLoginCode`. Default: there is no such route. */
+  /**
+   * The bearer token, one of those of `auth`, that `POST /login` returns for a one-time code of `createLoginCode`.
+   * Default: there is no such route.
+   */
   readonly loginToken?: string;
-  /** Receives an entry for every request, when its response is complete or its connection is closed. Default: no request log. */
+  /**
+   * Receives an entry for every request, when its response is complete or its connection is closed. Default: no request
+   * log.
+   */
   readonly onRequest?: (entry: RequestEntry) => void;
 };
 
@@ -89,7 +111,10 @@ export type RunningServer = {
   readonly port: number;
   /** The URL of the studio; `null`: it is not served, or was not built. */
   readonly studioUrl: string | null;
-  /** Shuts down gracefully (see the header). `graceMs`: the time for open turns and responses, in milliseconds. Default: 10,000. Idempotent. */
+  /**
+   * Shuts down gracefully (see the header). `graceMs`: the time for open turns and responses, in milliseconds. Default:
+   * 10,000. Idempotent.
+   */
   readonly close: (options?: { readonly graceMs?: number }) => Promise<void>;
 };
 
@@ -106,16 +131,25 @@ const forwardingHeaders = [
   "via",
 ] as const;
 
-/** The time limit for the head of a request, in milliseconds, unless that for bodies is shorter. Node ends a connection that exceeds it with status 408, also one on which nothing was sent. */
+/**
+ * The time limit for the head of a request, in milliseconds, unless that for bodies is shorter. Node ends a connection
+ * that exceeds it with status 408, also one on which nothing was sent.
+ */
 const headersTimeoutMs = 15_000;
 
 /** How often Node checks these time limits, in milliseconds. */
 const connectionCheckMs = 500;
 
-/** Connections that the kernel queues before they are accepted. Clients beyond it retransmit their SYN, after one second at the earliest. */
+/**
+ * Connections that the kernel queues before they are accepted. Clients beyond it retransmit their SYN, after one second
+ * at the earliest.
+ */
 const backlog = 4096;
 
-/** Serves a runtime over HTTP until it is closed. Throws `MisuseError` for an address that is not loopback without authentication. */
+/**
+ * Serves a runtime over HTTP until it is closed. Throws `MisuseError` for an address that is not loopback without
+ * authentication.
+ */
 export async function startServer(options: ServerOptions): Promise<RunningServer> {
   const {
     sessions,
@@ -141,7 +175,8 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const stopping = new AbortController();
   const log = new RequestLog(onRequest ?? null);
   const addresses = new WeakMap<Request, string>();
-  // DNS rebinding: without a token, the `Host` allowlist is the only protection against a web page open on this machine.
+  // DNS rebinding: without a token, the `Host` allowlist is the only protection against a web page open on this
+  // machine.
   const hosts = auth === "none" ? [...loopbackNames, name] : null;
   const api = createHandler({
     address: (request) => addresses.get(request) ?? null,
@@ -179,7 +214,8 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const socketAddress = server.address();
   const boundPort = typeof socketAddress === "object" && socketAddress !== null ? socketAddress.port : port;
   if (loginToken !== undefined) codes = new LoginCodes(loginToken, boundPort, Date.now());
-  // `localhost` may resolve to an IPv4 and an IPv6 address, and another process may listen at the one that is not bound here.
+  // `localhost` may resolve to an IPv4 and an IPv6 address, and another process may listen at the one that is not bound
+  // here.
   const isAmbiguous = address === "localhost" && typeof socketAddress === "object" && socketAddress !== null;
   const url = `http://${isAmbiguous ? hostInUrl(socketAddress.address) : name}:${boundPort}`;
   let closing: Promise<void> | null = null;
@@ -227,15 +263,16 @@ function withoutProxies(handler: (request: Request) => Promise<Response>): (requ
 }
 
 /**
- * Returns whether a host is a loopback address or `localhost`. The whole text must match: `127.0.0.1.example.com` is an ordinary domain name.
+ * Returns whether a host is a loopback address or `localhost`. The whole text must match: `127.0.0.1.example.com` is an
+ * ordinary domain name.
  */
 export function isLoopback(host: string): boolean {
   return /^(?:localhost|127(?:\.\d{1,3}){3}|\[?::1\]?)$/i.test(host);
 }
 
 /**
- * Wraps the handler for Node. Bodies are written by `sendStream`, which applies backpressure. A client that reads nothing of a response for `slowReaderMs` is
- * disconnected; the handler does so for event streams.
+ * Wraps the handler for Node. Bodies are written by `sendStream`, which applies backpressure. A client that reads
+ * nothing of a response for `slowReaderMs` is disconnected; the handler does so for event streams.
  */
 function withStreaming(
   handler: (request: Request) => Promise<Response>,
@@ -279,7 +316,9 @@ function setConnectionLimits(
   });
 }
 
-/** The network that counts as one address: an IPv4 address, also in its IPv6 form, or the /64 prefix of an IPv6 address. */
+/**
+ * The network that counts as one address: an IPv4 address, also in its IPv6 form, or the /64 prefix of an IPv6 address.
+ */
 export function networkOf(address: string): string {
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1];
   if (mapped !== undefined || !address.includes(":")) return mapped ?? address;
@@ -299,8 +338,8 @@ function groupsOf(text: string): readonly string[] {
 type Drained = () => Promise<void>;
 
 /**
- * Tracks open responses. `server.close()` alone does not drain: Node counts a connection as idle as soon as the last bytes of a response
- * are passed to the socket, before they are sent, and `closeAllConnections` would cut them off.
+ * Tracks open responses. `server.close()` alone does not drain: Node counts a connection as idle as soon as the last
+ * bytes of a response are passed to the socket, before they are sent, and `closeAllConnections` would cut them off.
  */
 function trackResponses(server: Server): Drained {
   const open = new Set<ServerResponse>();

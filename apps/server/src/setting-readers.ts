@@ -1,5 +1,5 @@
-// Readers that convert the raw value of a setting to its type, or throw a `SettingsError`. Flags and environment variables are text; values of a
-// configuration file are JSON or, from a module, anything.
+// Readers that convert the raw value of a setting to its type, or throw a `SettingsError`. Flags and environment
+// variables are text; values of a configuration file are JSON or, from a module, anything.
 //
 // An error message shows the invalid value, except where the value may be a secret (tokens, base URLs with a password).
 
@@ -9,12 +9,16 @@ import type { WhenBusy } from "everturn/engine";
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 
-/** Invalid settings. The message is complete and is shown without a stack trace; it contains no token and no API key. */
+/**
+ * Invalid settings. The message is complete and is shown without a stack trace; it contains no token and no API key.
+ */
 export class SettingsError extends Error {
   override readonly name: string = "SettingsError";
 }
 
-/** A bearer token of the server, and the tenant whose sessions it gives access to. The empty tenant is the shared one. */
+/**
+ * A bearer token of the server, and the tenant whose sessions it gives access to. The empty tenant is the shared one.
+ */
 export type ServerToken = { readonly tenant: string; readonly token: string };
 
 /** The name of a value's source, for errors, and the folder that its relative paths are resolved against. */
@@ -35,7 +39,10 @@ export function file(value: unknown, origin: Origin): string {
   return path === ":memory:" ? path : resolve(origin.folder, path);
 }
 
-/** The database: a path, made absolute, or the URL of a Postgres database, which is kept. Another URL is refused, without its user and password. */
+/**
+ * The database: a path, made absolute, or the URL of a Postgres database, which is kept. Another URL is refused,
+ * without its user and password.
+ */
 export function database(value: unknown, origin: Origin): string {
   const target = text(value, origin);
   if (isPostgresUrl(target)) return target;
@@ -61,7 +68,10 @@ export function databaseName(target: string): string {
   return isPlain ? `postgres://${host}${pathname}` : "postgres://…";
 }
 
-/** Tools, and paths of modules that export tools, made absolute. A configuration module may contain tools; the other sources have paths only. */
+/**
+ * Tools, and paths of modules that export tools, made absolute. A configuration module may contain tools; the other
+ * sources have paths only.
+ */
 export function toolModules(value: unknown, origin: Origin): readonly (string | Tool)[] {
   const items: readonly unknown[] = Array.isArray(value) ? value : [value];
   return items.map((item) => {
@@ -71,7 +81,10 @@ export function toolModules(value: unknown, origin: Origin): readonly (string | 
   });
 }
 
-/** Returns whether a value was built by `tool()`. Checked by its fields, because the module may import another copy of the library. */
+/**
+ * Returns whether a value was built by `tool()`. Checked by its fields, because the module may import another copy of
+ * the library.
+ */
 export function isTool(value: unknown): value is Tool {
   return (
     typeof value === "object" &&
@@ -201,7 +214,9 @@ export function preview(value: unknown): string {
   return json.length > 60 ? `${json.slice(0, 60)}…` : json;
 }
 
-/** A value as JSON. A configuration module may export values that JSON cannot represent: `undefined`, cycles, bigints. */
+/**
+ * A value as JSON. A configuration module may export values that JSON cannot represent: `undefined`, cycles, bigints.
+ */
 function jsonOf(value: unknown): string {
   try {
     return JSON.stringify(value) ?? "nothing";

@@ -1,12 +1,15 @@
-// The settings of the command and the server, and the source of each value: a flag, an environment variable, the configuration file or a default.
+// The settings of the command and the server, and the source of each value: a flag, an environment variable, the
+// configuration file or a default.
 //
 // Rules
-//   1. Precedence: flag, environment, configuration file, default. The first source that has a setting provides its whole value; lists are not
-//      merged.
-//   2. An invalid value throws a `SettingsError` that names the source, the field and what was expected, before anything is opened or started.
-//   3. Secrets: server tokens occur only as values of the setting `tokens`. Code that prints settings prints their number. API keys of providers
-//      are not settings; adapters look them up for each call.
-//   4. Values that only a configuration module can have (engines, a storage, functions) are in `program`; program-config.ts reads them.
+//   1. Precedence: flag, environment, configuration file, default. The first source that has a setting provides its
+//      whole value; lists are not merged.
+//   2. An invalid value throws a `SettingsError` that names the source, the field and what was expected, before
+//      anything is opened or started.
+//   3. Secrets: server tokens occur only as values of the setting `tokens`. Code that prints settings prints their
+//      number. API keys of providers are not settings; adapters look them up for each call.
+//   4. Values that only a configuration module can have (engines, a storage, functions) are in `program`;
+//      program-config.ts reads them.
 
 import type { GivenConfig } from "./config-file.ts";
 import type { ProgramConfig } from "./program-config.ts";
@@ -60,7 +63,10 @@ type Field<T> = {
   readonly fallback: (system: System) => { readonly value: T; readonly why: string };
 };
 
-/** Declares a setting. `fallback`: its default, or how the default is found, with the reason. Without `flag` or `variable` there is none. */
+/**
+ * Declares a setting. `fallback`: its default, or how the default is found, with the reason. Without `flag` or
+ * `variable` there is none.
+ */
 function setting<T>(field: {
   readonly flag?: string;
   readonly variable?: string;
@@ -81,14 +87,19 @@ const defaultReason = "default";
 
 /** All settings. The compiler refuses one that `EverturnConfig`, the type of the configuration file, does not have. */
 const fields = {
-  /** `provider:model`. Default: a model of the first provider whose API key is set; else `offline:demo`, which needs no key and no network. */
+  /**
+   * `provider:model`. Default: a model of the first provider whose API key is set; else `offline:demo`, which needs no
+   * key and no network.
+   */
   model: setting({
     flag: "--model",
     variable: "EVERTURN_MODEL",
     read: text,
     fallback: ({ environment }) => defaultModel(environment),
   }),
-  /** The path of the SQLite file; `:memory:`: a database that ends with the process. Default: in the user's data folder. */
+  /**
+   * The path of the SQLite file; `:memory:`: a database that ends with the process. Default: in the user's data folder.
+   */
   database: setting({
     flag: "--database",
     variable: "EVERTURN_DATABASE",
@@ -108,7 +119,10 @@ const fields = {
   }),
   /** The largest number of model calls in one turn. */
   maxTurns: setting({ flag: "--max-turns", variable: "EVERTURN_MAX_TURNS", read: count, fallback: 32 }),
-  /** What happens to a message that arrives while a turn is open; `null`: `reply` is rejected, `send` and the chat steer the turn. */
+  /**
+   * What happens to a message that arrives while a turn is open; `null`: `reply` is rejected, `send` and the chat steer
+   * the turn.
+   */
   whenBusy: setting({ flag: "--when-busy", variable: "EVERTURN_WHEN_BUSY", read: busyPolicy, fallback: null }),
   /** Limits of turns by engine, tenant and limit key; `null`: none, or `runtime.limits` of the configuration file. */
   limits: setting({ flag: "--limit", variable: "EVERTURN_LIMITS", list: true, read: limits, fallback: null }),
@@ -121,8 +135,8 @@ const fields = {
   /** The TCP port; 0: any free port. */
   port: setting({ flag: "--port", variable: "EVERTURN_PORT", read: port, fallback: 4242 }),
   /**
-   * Bearer tokens of clients. Without any, `serve` uses a token of the user's configuration folder, on a loopback address only. `off`: requests need no token,
-   * which is allowed on a loopback address only.
+   * Bearer tokens of clients. Without any, `serve` uses a token of the user's configuration folder, on a loopback
+   * address only. `off`: requests need no token, which is allowed on a loopback address only.
    */
   tokens: setting({ flag: "--token", variable: "EVERTURN_TOKENS", list: true, read: tokens, fallback: [] }),
   /** Origins of web pages that may call the server (CORS allowlist). */
@@ -153,11 +167,17 @@ const fields = {
     read: listenAddress,
     fallback: { host: "127.0.0.1", port: 9080 },
   }),
-  /** The URL of Restate's admin API, at which this process is registered when it starts; `null`: it is registered by other means. */
+  /**
+   * The URL of Restate's admin API, at which this process is registered when it starts; `null`: it is registered by
+   * other means.
+   */
   restateAdmin: setting({ flag: "--restate-admin", variable: "EVERTURN_RESTATE_ADMIN", read: url, fallback: null }),
   /** The URL that is registered, for example of a proxy; `null`: that of this process. */
   restateUri: setting({ flag: "--restate-uri", variable: "EVERTURN_RESTATE_URI", read: url, fallback: null }),
-  /** Public keys of the Restate servers that may call this process. Without any, it is called on a loopback address only. */
+  /**
+   * Public keys of the Restate servers that may call this process. Without any, it is called on a loopback address
+   * only.
+   */
   restateKeys: setting({
     flag: "--restate-key",
     variable: "EVERTURN_RESTATE_KEYS",
@@ -185,7 +205,10 @@ export type Settings = { readonly [Name in SettingName]: Setting<SettingValues[N
 /** The flags of the command line, as text. A flag that may be repeated is a list. */
 export type GivenFlags = { readonly [Name in SettingName]?: string | readonly string[] };
 
-/** The flags that set settings, of the options of a command line by their names in camel case: `--max-turns` is `maxTurns`, and `--no-token` is `token: false`. */
+/**
+ * The flags that set settings, of the options of a command line by their names in camel case: `--max-turns` is
+ * `maxTurns`, and `--no-token` is `token: false`.
+ */
 export function settingFlags(options: { readonly [name: string]: unknown }): GivenFlags {
   const flags = Object.entries(fields).flatMap(
     ([name, { flag, list }]): readonly [string, string | readonly string[]][] => {
@@ -210,7 +233,10 @@ export const settingNames: readonly string[] = Object.keys(fields);
 
 export type SettingsRequest = {
   readonly flags?: GivenFlags;
-  /** The path in `--config`; `false`: no file is read. Default: `EVERTURN_CONFIG`, else the file in `folder`, if the user trusts it. */
+  /**
+   * The path in `--config`; `false`: no file is read. Default: `EVERTURN_CONFIG`, else the file in `folder`, if the
+   * user trusts it.
+   */
   readonly config?: string | false;
   /** Default: `process.env`. */
   readonly environment?: Environment;
@@ -218,7 +244,10 @@ export type SettingsRequest = {
   readonly folder?: string;
 };
 
-/** Reads the configuration file and resolves all settings. Throws `SettingsError`, and `UntrustedConfigError` for a file that the user does not trust. */
+/**
+ * Reads the configuration file and resolves all settings. Throws `SettingsError`, and `UntrustedConfigError` for a file
+ * that the user does not trust.
+ */
 export async function loadSettings(request: SettingsRequest = {}): Promise<Settings> {
   const { environment = process.env, folder = process.cwd(), config: named } = request;
   const system = systemOf(environment);
@@ -228,7 +257,9 @@ export async function loadSettings(request: SettingsRequest = {}): Promise<Setti
   return resolveSettings({ flags: request.flags ?? {}, config, folder, system });
 }
 
-/** Resolves the settings from their sources. The only I/O is reading the file that `instructions` names with `@FILE`. */
+/**
+ * Resolves the settings from their sources. The only I/O is reading the file that `instructions` names with `@FILE`.
+ */
 export function resolveSettings(sources: {
   readonly flags: GivenFlags;
   readonly config: GivenConfig | null;

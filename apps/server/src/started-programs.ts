@@ -1,9 +1,12 @@
 // Finds the files of programs that a configuration starts, such as MCP servers, for the digest of covered-files.ts.
 //
-// The search is textual, as that of covered-files.ts: every word of a text is a candidate. A word names a program if there is such a file in one of the folders in which it may be meant: that of the configuration,
-// which is the working directory of programs, that of the text, and folders that the configuration names (`cwd`). Scripts among them are searched too, and Python programs for the modules that they import.
+// The search is textual, as that of covered-files.ts: every word of a text is a candidate. A word names a program if
+// there is such a file in one of the folders in which it may be meant: that of the configuration, which is the working
+// directory of programs, that of the text, and folders that the configuration names (`cwd`). Scripts among them are
+// searched too, and Python programs for the modules that they import.
 //
-// Not covered are programs that the system finds (`PATH`, absolute paths without an extension outside of the folder), packages that a program installs or imports, names that are computed, and what scripts of more than 1 MiB name.
+// Not covered are programs that the system finds (`PATH`, absolute paths without an extension outside of the folder),
+// packages that a program installs or imports, names that are computed, and what scripts of more than 1 MiB name.
 
 import { closeSync, openSync, readSync, statSync } from "node:fs";
 import { basename, dirname, join, resolve, sep } from "node:path";
@@ -70,7 +73,9 @@ function candidates(word: string, base: string, { root, isConfig, from, folders 
   return [path, ...started];
 }
 
-/** The folder of a file and those around it, up to the folder of the configuration: programs find their modules there. */
+/**
+ * The folder of a file and those around it, up to the folder of the configuration: programs find their modules there.
+ */
 function foldersOf(from: string, root: string): readonly string[] {
   const folder = dirname(from);
   return folder === root || !folder.startsWith(root + sep) ? [folder] : [folder, ...foldersOf(folder, root)];

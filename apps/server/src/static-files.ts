@@ -1,11 +1,13 @@
 // Serves the files of one folder, for a page beside the API. The files are public: no authentication.
 //
 // Invariants
-//   1. Path traversal: a path with `..`, a dot file, a backslash or NUL is never served, and neither is a symbolic link that leaves the folder. The API answers
-//      such requests (404).
+//   1. Path traversal: a path with `..`, a dot file, a backslash or NUL is never served, and neither is a symbolic link
+//      that leaves the folder. The API answers such requests (404).
 //   2. The `Host` allowlist of the server applies here too (DNS rebinding).
-//   3. A file is read as its client accepts it: clients without a key that request large files and do not read them cost no memory.
-//   4. Pages of other origins cannot embed a file in a frame (clickjacking: the page may have a button that approves a tool call).
+//   3. A file is read as its client accepts it: clients without a key that request large files and do not read them
+//      cost no memory.
+//   4. Pages of other origins cannot embed a file in a frame (clickjacking: the page may have a button that approves a
+//      tool call).
 
 import type { FileHandle } from "node:fs/promises";
 
@@ -24,7 +26,9 @@ export type StaticOptions = {
   readonly hosts: readonly string[] | null;
 };
 
-/** The built modules of the package. The bundle that has this file is one of them; the sources are in apps/server/src. */
+/**
+ * The built modules of the package. The bundle that has this file is one of them; the sources are in apps/server/src.
+ */
 const modulesFolder = fileURLToPath(
   new URL(import.meta.url.endsWith(".ts") ? "../../../lib/dist/" : "./", import.meta.url),
 );
@@ -71,7 +75,10 @@ export function withStaticFiles(handler: Handler, { folder, prefix = "/", hosts 
   };
 }
 
-/** A handler that serves the page of a user, and for its imports the modules of the package at `/everturn/`, for example `/everturn/client.js`. */
+/**
+ * A handler that serves the page of a user, and for its imports the modules of the package at `/everturn/`, for example
+ * `/everturn/client.js`.
+ */
 export function withPage(handler: Handler, options: StaticOptions): Handler {
   return withStaticFiles(
     withStaticFiles(handler, { ...options, folder: modulesFolder, prefix: "/everturn/" }),
@@ -79,7 +86,10 @@ export function withPage(handler: Handler, options: StaticOptions): Handler {
   );
 }
 
-/** The content of a file, read as the client accepts it. `size` bytes at most, as stated in `content-length`, also if the file grows meanwhile. */
+/**
+ * The content of a file, read as the client accepts it. `size` bytes at most, as stated in `content-length`, also if
+ * the file grows meanwhile.
+ */
 function fileStream(path: string, size: number): ReadableStream<Uint8Array> {
   const chunkSize = 65_536;
   let file: FileHandle | null = null;
@@ -98,7 +108,8 @@ function fileStream(path: string, size: number): ReadableStream<Uint8Array> {
         if (bytesRead > 0) controller.enqueue(buffer.subarray(0, bytesRead));
         if (bytesRead === length && offset < size) return;
         await close();
-        // A file that has become shorter: the connection is cut off, so that the client does not take the content for complete.
+        // A file that has become shorter: the connection is cut off, so that the client does not take the content for
+        // complete.
         if (offset < size) controller.error(new Error("the file has become shorter"));
         else controller.close();
       },

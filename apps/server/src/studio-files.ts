@@ -1,20 +1,23 @@
-// Serves the studio at `/studio/`: a page whose files are part of the package. The page is public and contains no secret; the API that it calls needs the token.
+// Serves the studio at `/studio/`: a page whose files are part of the package. The page is public and contains no
+// secret; the API that it calls needs the token.
 //
 // Paths
 //   /                        redirects browsers to /studio/
 //   /studio/FILE             a file of the build
-//   /studio/…                index.html: the page reads its address itself (history routes), for example /studio/sessions/ID
+//   /studio/…                index.html: the page reads its address itself (history routes), for example
+//                            /studio/sessions/ID
 //   /studio/assets/NAME      404 if the build has no such file; a page of another build asks for it
 //
-// All files are read into memory by the first request, so a build that replaces them meanwhile does not mix with them, and the path of a request is never used as a
-// path of the disk (path traversal).
+// All files are read into memory by the first request, so a build that replaces them meanwhile does not mix with them,
+// and the path of a request is never used as a path of the disk (path traversal).
 //
 // Invariants
 //   1. The `Host` allowlist of the server applies (DNS rebinding).
-//   2. Every response has the Content-Security-Policy: no inline script, no external request, no frame (clickjacking: a button of the page approves tool calls).
-//      Images may be `data:` and `blob:` URLs, because users attach images to messages; images of other hosts in Markdown are not loaded.
-//   3. Assets have the digest of their content in their names and are cached for a year. The page is revalidated by its entity tag, and so are
-//      source maps: a map has the name of its code, and an edited comment changes the map alone.
+//   2. Every response has the Content-Security-Policy: no inline script, no external request, no frame (clickjacking: a
+//      button of the page approves tool calls). Images may be `data:` and `blob:` URLs, because users attach images to
+//      messages; images of other hosts in Markdown are not loaded.
+//   3. Assets have the digest of their content in their names and are cached for a year. The page is revalidated by its
+//      entity tag, and so are source maps: a map has the name of its code, and an edited comment changes the map alone.
 
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
@@ -37,7 +40,10 @@ type StudioFile = {
   readonly tag: string;
 };
 
-/** The folder of the built page. The bundle is in lib/dist, and lib/studio beside it; the sources are in apps/server/src. */
+/**
+ * The folder of the built page. The bundle is in lib/dist, and lib/studio beside it; the sources are in
+ * apps/server/src.
+ */
 const builtFolder = fileURLToPath(
   new URL(import.meta.url.endsWith(".ts") ? "../../../lib/studio/" : "../studio/", import.meta.url),
 );

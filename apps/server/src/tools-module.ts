@@ -1,10 +1,12 @@
-// Loads tools from modules of the user; a configuration module may also contain tools. A default export is a tool, a list of tools, or a function that returns either. Without a default export,
-// every named export that is a tool or a list of tools is used.
+// Loads tools from modules of the user; a configuration module may also contain tools. A default export is a tool, a
+// list of tools, or a function that returns either. Without a default export, every named export that is a tool or a
+// list of tools is used.
 //
 // Nothing is left out without a message
-//   error     a default export of another type, a list with an item that is not a tool, a definition that was not passed to `tool()`, two
-//             different tools of one name, a module without tools
-//   warning   a named export that is not used: helpers and constants are legitimate, a tool beside a default export is probably a mistake
+//   error     a default export of another type, a list with an item that is not a tool, a definition that was not
+//             passed to `tool()`, two different tools of one name, a module without tools
+//   warning   a named export that is not used: helpers and constants are legitimate, a tool beside a default export is
+//             probably a mistake
 // One tool that is exported twice, by itself and in a list, is one tool.
 
 import type { Tool } from "everturn";
@@ -18,8 +20,9 @@ const expected = "a tool made by tool() of everturn, a list of them, or a functi
 export type WarnTools = (message: string) => void;
 
 /**
- * Imports the modules and collects their tools. Throws `SettingsError` for two tools of one name, because the model calls tools by name. `warn`
- * receives a message for each module with exports that are not used. Default: warnings are discarded.
+ * Imports the modules and collects their tools. Throws `SettingsError` for two tools of one name, because the model
+ * calls tools by name. `warn` receives a message for each module with exports that are not used. Default: warnings are
+ * discarded.
  */
 export async function loadTools(
   modules: readonly (string | Tool)[],
@@ -78,8 +81,8 @@ async function exportedTools(
 type NamedExport = { readonly name: string; readonly value: unknown };
 
 /**
- * The named exports that a default export leaves out. An export whose value is part of the default export is used. In a CommonJS module the properties
- * of `module.exports`, which is the default export, are named exports too.
+ * The named exports that a default export leaves out. An export whose value is part of the default export is used. In a
+ * CommonJS module the properties of `module.exports`, which is the default export, are named exports too.
  */
 function unusedBeside(
   value: unknown,

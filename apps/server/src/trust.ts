@@ -1,10 +1,12 @@
-// The trust store: which configuration files that were found in a folder may be used. A configuration file runs code, chooses where API keys are sent, and
-// names tools. A file that is merely present in the working directory, such as a cloned repository, must not do so before its user has agreed.
+// The trust store: which configuration files that were found in a folder may be used. A configuration file runs code,
+// chooses where API keys are sent, and names tools. A file that is merely present in the working directory, such as a
+// cloned repository, must not do so before its user has agreed.
 //
 // Theory of operation
-//   - A file named by `--config` or `EVERTURN_CONFIG` is trusted: the user named it. A discovered file needs an entry in the store.
-//   - An entry is the path of the folder (without symbolic links), the name of the file, and the SHA-256 of every covered file. The entry holds as long as
-//     all of these are equal; `everturn trust` writes it.
+//   - A file named by `--config` or `EVERTURN_CONFIG` is trusted: the user named it. A discovered file needs an entry
+//     in the store.
+//   - An entry is the path of the folder (without symbolic links), the name of the file, and the SHA-256 of every
+//     covered file. The entry holds as long as all of these are equal; `everturn trust` writes it.
 //   - Until then the file is read for its digest only: nothing in it is parsed, imported or run.
 //
 // covered-files.ts finds the covered files.
@@ -24,11 +26,16 @@ import { coveredFiles } from "./covered-files.ts";
 import { isMap, SettingsError, thrownText } from "./setting-readers.ts";
 import { configurationFolder } from "./user-folders.ts";
 
-/** A discovered configuration file that the user has not trusted, or that has changed since. Nothing in it was read or run. */
+/**
+ * A discovered configuration file that the user has not trusted, or that has changed since. Nothing in it was read or
+ * run.
+ */
 export class UntrustedConfigError extends SettingsError {
   /** The path of the configuration file. */
   readonly path: string;
-  /** The covered files that have changed since they were trusted, by relative path. Empty: the file was never trusted. */
+  /**
+   * The covered files that have changed since they were trusted, by relative path. Empty: the file was never trusted.
+   */
   readonly changed: readonly string[];
   /** The covered files as they were checked. */
   readonly files: CoveredFiles;
@@ -67,8 +74,8 @@ export function checkTrusted(path: string, system: System): void {
 }
 
 /**
- * Trusts a configuration file. `files`: its covered files as the user was asked about them; a change since then is not trusted. Default: as they are now. Returns
- * the covered files.
+ * Trusts a configuration file. `files`: its covered files as the user was asked about them; a change since then is not
+ * trusted. Default: as they are now. Returns the covered files.
  */
 export function trustConfig(path: string, system: System, files = coveredFiles(path)): CoveredFiles {
   const { folder, name } = trustedPlace(path);

@@ -1,5 +1,5 @@
-// The folders of the user in which the command keeps its files: data (the default database) and configuration (the trust store). XDG base directories on
-// Linux, Application Support on macOS, AppData on Windows.
+// The folders of the user in which the command keeps its files: data (the default database) and configuration (the
+// trust store). XDG base directories on Linux, Application Support on macOS, AppData on Windows.
 
 import { homedir } from "node:os";
 import { isAbsolute, join } from "node:path";
@@ -26,7 +26,9 @@ export function dataFolder({ environment, platform, home }: System): string | nu
   });
 }
 
-/** The folder for configuration: `XDG_CONFIG_HOME` or its default, with `everturn`. `null`: the user has no home folder. */
+/**
+ * The folder for configuration: `XDG_CONFIG_HOME` or its default, with `everturn`. `null`: the user has no home folder.
+ */
 export function configurationFolder({ environment, platform, home }: System): string | null {
   return folderIn(environment["XDG_CONFIG_HOME"], home, () => {
     if (platform === "darwin") return join(home, "Library", "Application Support");
@@ -38,11 +40,15 @@ export function configurationFolder({ environment, platform, home }: System): st
 function folderIn(variable: string | undefined, home: string, fallback: () => string): string | null {
   const named = variable ?? "";
   const base = named === "" ? fallback() : isAbsolute(named) ? named : join(home, named);
-  // Without a home folder the path would be relative to the working directory, and every directory would have its own files.
+  // Without a home folder the path would be relative to the working directory, and every directory would have its own
+  // files.
   return isAbsolute(base) ? join(base, "everturn") : null;
 }
 
-/** The user's home folder; empty if the user has none: `homedir` throws for a user id without an entry in the password database. */
+/**
+ * The user's home folder; empty if the user has none: `homedir` throws for a user id without an entry in the password
+ * database.
+ */
 function homeFolder(): string {
   try {
     return homedir();

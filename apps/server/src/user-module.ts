@@ -1,12 +1,14 @@
-// Imports modules of the user: the configuration module and modules with tools. They are code of the user and run with the rights of the process.
+// Imports modules of the user: the configuration module and modules with tools. They are code of the user and run with
+// the rights of the process.
 //
 // TypeScript
-//   Node removes types from 22.18 on. An older Node gets the loader `tsx` if the project of the file has it; the command itself contains no compiler. Otherwise
-//   the error names the alternatives. docs/decisions/0032.
+//   Node removes types from 22.18 on. An older Node gets the loader `tsx` if the project of the file has it; the
+//   command itself contains no compiler. Otherwise the error names the alternatives. docs/decisions/0032.
 //
 // Module system
-//   `npm init` writes `"type": "commonjs"` into package.json, and older versions of npm write no type. Node then takes a `.ts` file for CommonJS, although
-//   TypeScript is written with `import` and `export`. So a `.ts` file with such statements is loaded as an ES module whatever package.json says, as tsx does.
+//   `npm init` writes `"type": "commonjs"` into package.json, and older versions of npm write no type. Node then takes
+//   a `.ts` file for CommonJS, although TypeScript is written with `import` and `export`. So a `.ts` file with such
+//   statements is loaded as an ES module whatever package.json says, as tsx does.
 
 import { existsSync, readFileSync, statSync } from "node:fs";
 import * as nodeModule from "node:module";
@@ -30,7 +32,10 @@ export async function importFile(path: string, what: string): Promise<{ readonly
   }
 }
 
-/** Enables TypeScript for the modules of a project: with a hook if this Node loads TypeScript, else with the loader of the project, if it has one. */
+/**
+ * Enables TypeScript for the modules of a project: with a hook if this Node loads TypeScript, else with the loader of
+ * the project, if it has one.
+ */
 async function prepareTypescript(path: string): Promise<void> {
   // Absent before Node 22.10; `false`: the feature is turned off.
   const typescript: unknown = "typescript" in process.features && process.features.typescript;
@@ -51,7 +56,10 @@ function resolveLoader(path: string): string | null {
 
 let isRegistered = false;
 
-/** Loads `.ts` files with `import` or `export` as ES modules. Does nothing in a runtime without synchronous hooks (Node has them from 22.15 on). */
+/**
+ * Loads `.ts` files with `import` or `export` as ES modules. Does nothing in a runtime without synchronous hooks (Node
+ * has them from 22.15 on).
+ */
 function registerModuleHook(): void {
   const registerHooks: unknown = Reflect.get(nodeModule, "registerHooks");
   if (isRegistered || typeof registerHooks !== "function") return;
@@ -79,7 +87,10 @@ function hasModuleSyntax(path: string): boolean {
   }
 }
 
-/** The exports of a module. In a project without `"type": "module"`, tsx compiles to CommonJS, and `import` wraps the exports into a default export. */
+/**
+ * The exports of a module. In a project without `"type": "module"`, tsx compiles to CommonJS, and `import` wraps the
+ * exports into a default export.
+ */
 function unwrapped(module: { readonly [name: string]: unknown }): { readonly [name: string]: unknown } {
   const exported = module["default"];
   return isMap(exported) && "__esModule" in exported ? exported : module;

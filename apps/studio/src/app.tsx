@@ -1,4 +1,5 @@
-// The page: the connection, then the header and the view that the URL names. Views other than the sessions are loaded when they are first shown.
+// The page: the connection, then the header and the view that the URL names. Views other than the sessions are loaded
+// when they are first shown.
 
 import type { ReactNode } from "react";
 

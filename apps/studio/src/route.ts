@@ -1,5 +1,5 @@
-// The address of the page: which view is shown, and what is selected in it. The URL is the only place where the selection is stored, so every message and effect
-// has a link, and the back button works.
+// The address of the page: which view is shown, and what is selected in it. The URL is the only place where the
+// selection is stored, so every message and effect has a link, and the back button works.
 
 import { useSyncExternalStore } from "react";
 

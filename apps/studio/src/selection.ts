@@ -1,8 +1,10 @@
-// The selection of a session: a message, a tool card, a bar of the timeline and a row of the journal select the same effect everywhere. The URL holds it: the turn,
-// the ordinal of the effect in the journal of the turn, and the index of the message.
+// The selection of a session: a message, a tool card, a bar of the timeline and a row of the journal select the same
+// effect everywhere. The URL holds it: the turn, the ordinal of the effect in the journal of the turn, and the index of
+// the message.
 //
-// A message of the model belongs to the model call that replied it: the n-th reply of the turn is the n-th model call that succeeded and was not superseded. A tool
-// card belongs to the tool effect of its call. Other messages belong to no effect.
+// A message of the model belongs to the model call that replied it: the n-th reply of the turn is the n-th model call
+// that succeeded and was not superseded. A tool card belongs to the tool effect of its call. Other messages belong to
+// no effect.
 
 import type { SessionRoute } from "./route.ts";
 import type { TimelineEffect } from "everturn/client";

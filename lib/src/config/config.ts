@@ -1,7 +1,8 @@
-// The configuration of the command `everturn`: engines, tools, storage, authentication, and the settings that flags and environment variables have too.
+// The configuration of the command `everturn`: engines, tools, storage, authentication, and the settings that flags and
+// environment variables have too.
 //
-// The command reads and checks the file (apps/server/src/config-file.ts, program-config.ts). This folder has no code besides `defineConfig`, which returns its
-// argument: a configuration file must not need the code of the command.
+// The command reads and checks the file (apps/server/src/config-file.ts, program-config.ts). This folder has no code
+// besides `defineConfig`, which returns its argument: a configuration file must not need the code of the command.
 
 import type { McpServerEntry } from "../bridges/mcp/internal.ts";
 import type { Engine, Tool, WhenBusy } from "../core/engine/internal.ts";
@@ -9,8 +10,9 @@ import type { HostStorage, RuntimeOptions } from "../durable/internal.ts";
 import type { Auth, HttpOptions } from "../serve/http/internal.ts";
 
 /**
- * A storage, or a function that opens one. The command calls its method `close`, if it has one, before it exits. `readOnly`: the command only reads, so the storage
- * must not create or migrate tables; pass the option on to `sqliteStorage` or `postgresStorage`.
+ * A storage, or a function that opens one. The command calls its method `close`, if it has one, before it exits.
+ * `readOnly`: the command only reads, so the storage must not create or migrate tables; pass the option on to
+ * `sqliteStorage` or `postgresStorage`.
  */
 export type ConfigStorage =
   | HostStorage
@@ -27,52 +29,76 @@ export type ConfigHttp = Pick<
   HttpOptions,
   "allow" | "contentHosts" | "decide" | "inspect" | "limits" | "owns" | "providerFiles" | "records"
 > & {
-  /** Engines by model name, for OpenAI's chat completions at `/v1` (`openaiCompletions`). Default: the engines of the file, if `completions` is on. */
+  /**
+   * Engines by model name, for OpenAI's chat completions at `/v1` (`openaiCompletions`). Default: the engines of the
+   * file, if `completions` is on.
+   */
   readonly openai?: { readonly [model: string]: Engine };
 };
 
 /**
- * The content of `everturn.config.ts`. Every field is optional. Flags override environment variables, which override this file. Relative paths are
- * relative to the folder of the file.
+ * The content of `everturn.config.ts`. Every field is optional. Flags override environment variables, which override
+ * this file. Relative paths are relative to the folder of the file.
  */
 export type EverturnConfig = {
   /**
-   * Engines by name, for every command that runs turns. One of them is named `default`; `--engine` selects another one for `chat` and `run`, and clients of
-   * `serve` name one in their requests. An engine without an adapter gets the model of the settings (`model`). Default: one engine, built from the other fields.
+   * Engines by name, for every command that runs turns. One of them is named `default`; `--engine` selects another one
+   * for `chat` and `run`, and clients of `serve` name one in their requests. An engine without an adapter gets the
+   * model of the settings (`model`). Default: one engine, built from the other fields.
    */
   readonly engines?: { readonly [name: string]: Engine };
   /** The name of the engine that `chat` and `run` use. Default: `default`. */
   readonly engine?: string;
-  /** Tools, or paths of modules that export tools. They are added to every engine; two tools of one name are an error. Default: none. */
+  /**
+   * Tools, or paths of modules that export tools. They are added to every engine; two tools of one name are an error.
+   * Default: none.
+   */
   readonly tools?: string | Tool | readonly (string | Tool)[];
   /**
-   * MCP servers by name, in the JSON form that MCP clients share. Their tools are added to every engine, with the name of the server and an underscore before their names. `${NAME}` is replaced
-   * by a variable of the environment. Programs start in the folder of the file. Default: none.
+   * MCP servers by name, in the JSON form that MCP clients share. Their tools are added to every engine, with the name
+   * of the server and an underscore before their names. `${NAME}` is replaced by a variable of the environment.
+   * Programs start in the folder of the file. Default: none.
    */
   readonly mcpServers?: { readonly [name: string]: McpServerEntry };
-  /** Where sessions are stored. In place of `database`, which names a SQLite file or a Postgres URL; a file with both is rejected. */
+  /**
+   * Where sessions are stored. In place of `database`, which names a SQLite file or a Postgres URL; a file with both is
+   * rejected.
+   */
   readonly storage?: ConfigStorage;
   /**
-   * How `serve` authenticates requests: bearer tokens, a function of the request, or `none`, which is allowed on a loopback address only and refuses requests that
-   * a proxy has forwarded. In place of `tokens`; a file with both is rejected. Default: `tokens`.
+   * How `serve` authenticates requests: bearer tokens, a function of the request, or `none`, which is allowed on a
+   * loopback address only and refuses requests that a proxy has forwarded. In place of `tokens`; a file with both is
+   * rejected. Default: `tokens`.
    */
   readonly auth?: Auth;
-  /** `provider:model`, for engines without an adapter. Default: a model of the first provider whose API key is set, else the scripted model `offline:demo`. */
+  /**
+   * `provider:model`, for engines without an adapter. Default: a model of the first provider whose API key is set, else
+   * the scripted model `offline:demo`.
+   */
   readonly model?: string;
   /** The path of a SQLite file, or a Postgres URL. Default: a file in the data folder of the user. */
   readonly database?: string;
   /** The system prompt of engines that have none; `@FILE` reads a file. Default: none. */
   readonly instructions?: string;
-  /** The largest number of model calls in one turn, for engines that have no limit of their own. Default: 32 for the built-in engine, else 8. */
+  /**
+   * The largest number of model calls in one turn, for engines that have no limit of their own. Default: 32 for the
+   * built-in engine, else 8.
+   */
   readonly maxTurns?: number;
-  /** What happens to a message that arrives while a turn is open, for engines that do not say. Default: `reply` rejects it, `send` and the chat steer. */
+  /**
+   * What happens to a message that arrives while a turn is open, for engines that do not say. Default: `reply` rejects
+   * it, `send` and the chat steer.
+   */
   readonly whenBusy?: WhenBusy;
   /**
-   * Limits of turns as texts, as `--limit` has them: `tenant.concurrency=20`, `engine:default.rate=600/1m`. They replace `runtime.limits`, which has the same as
-   * an object. Default: none.
+   * Limits of turns as texts, as `--limit` has them: `tenant.concurrency=20`, `engine:default.rate=600/1m`. They
+   * replace `runtime.limits`, which has the same as an object. Default: none.
    */
   readonly limits?: string | readonly string[];
-  /** Base URLs by provider. A name that is not a known provider is a server with the Chat Completions API. Default: those of the providers. */
+  /**
+   * Base URLs by provider. A name that is not a known provider is a server with the Chat Completions API. Default:
+   * those of the providers.
+   */
   readonly baseUrls?: { readonly [provider: string]: string };
   /** The delay between two words of the scripted offline model, in milliseconds. Default: 25. */
   readonly pace?: number;
@@ -80,7 +106,10 @@ export type EverturnConfig = {
   readonly host?: string;
   /** The TCP port of `serve`; 0: any free port. Default: 4242. */
   readonly port?: number;
-  /** Bearer tokens of clients of `serve`: `token` or `tenant:token`, of 16 characters or more. Default: on a loopback address, a token that `serve` creates in the configuration folder of the user. */
+  /**
+   * Bearer tokens of clients of `serve`: `token` or `tenant:token`, of 16 characters or more. Default: on a loopback
+   * address, a token that `serve` creates in the configuration folder of the user.
+   */
   readonly tokens?: string | readonly string[];
   /** Origins of web pages that may call `serve` (CORS allowlist). Pages in `static` need none. Default: none. */
   readonly cors?: string | readonly string[];
@@ -88,17 +117,26 @@ export type EverturnConfig = {
   readonly completions?: boolean | "on" | "off";
   /** Whether `serve` writes a line for each request. Default: true. */
   readonly requestLog?: boolean | "on" | "off";
-  /** A folder whose files `serve` serves without authentication, for example a chat page. A file takes precedence over a route of the API with the same path. Default: none. */
+  /**
+   * A folder whose files `serve` serves without authentication, for example a chat page. A file takes precedence over a
+   * route of the API with the same path. Default: none.
+   */
   readonly static?: string;
   /** Whether `serve` serves the studio at `/studio/`. Default: true. */
   readonly studio?: boolean | "on" | "off";
-  /** Whether `serve` indexes messages, so that they can be searched (`GET /search`), and `migrate` creates the index. A storage of this file has its own option. Default: true. */
+  /**
+   * Whether `serve` indexes messages, so that they can be searched (`GET /search`), and `migrate` creates the index. A
+   * storage of this file has its own option. Default: true.
+   */
   readonly search?: boolean | "on" | "off";
   /** Who drives the turns of `serve`: this process, or Restate, which calls it. Default: `here`. */
   readonly drive?: "here" | "restate";
   /** The URL of Restate's ingress. Default: http://127.0.0.1:8080. */
   readonly restateIngress?: string;
-  /** Where Restate calls this process: a port, or `host:port`. Default: 127.0.0.1:9080. Another host needs `restateKeys`. */
+  /**
+   * Where Restate calls this process: a port, or `host:port`. Default: 127.0.0.1:9080. Another host needs
+   * `restateKeys`.
+   */
   readonly restateListen?: string | number;
   /** The URL of Restate's admin API, at which `serve` registers itself. Default: it does not. */
   readonly restateAdmin?: string;
@@ -113,7 +151,8 @@ export type EverturnConfig = {
 };
 
 /**
- * Types a configuration file: returns its argument. Save the file as `everturn.config.ts` (or `.mjs`) and write `export default defineConfig({ … })`.
+ * Types a configuration file: returns its argument. Save the file as `everturn.config.ts` (or `.mjs`) and write
+ * `export default defineConfig({ … })`.
  *
  * @example
  * ```ts

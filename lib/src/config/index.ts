@@ -1,5 +1,5 @@
-// Entry point `everturn/config`: the type of a configuration file. It imports types only, so a configuration file costs nothing to load besides what it
-// imports itself.
+// Entry point `everturn/config`: the type of a configuration file. It imports types only, so a configuration file costs
+// nothing to load besides what it imports itself.
 
 export type { ConfigHttp, ConfigRuntime, ConfigStorage, EverturnConfig } from "./config.ts";
 

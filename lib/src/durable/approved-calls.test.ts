@@ -1,5 +1,5 @@
-// What a person approves is what runs (A1): what is shown for a pending call, its digest, the order of hook, gate, person and run, and calls that
-// cannot run any more.
+// What a person approves is what runs (A1): what is shown for a pending call, its digest, the order of hook, gate,
+// person and run, and calls that cannot run any more.
 
 import type { Tool } from "../core/engine/internal.ts";
 import type { JsonObject, PendingToolCall } from "../core/model/internal.ts";

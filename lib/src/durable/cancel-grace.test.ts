@@ -1,4 +1,5 @@
-// The cancel grace (`cancelGraceMs`) of durable turns: the order of the journal, events, other processes, shutdown and HTTP.
+// The cancel grace (`cancelGraceMs`) of durable turns: the order of the journal, events, other processes, shutdown and
+// HTTP.
 
 import type { Process } from "../../test/runtime/world.ts";
 import type { Tool, TurnEvent } from "everturn";

@@ -91,7 +91,9 @@ describe("close", () => {
   });
 
   describe("while several tools run", () => {
-    /** A turn with calls of two tools, `concurrency` at once. The tools never run again, and each waits for its gate. */
+    /**
+     * A turn with calls of two tools, `concurrency` at once. The tools never run again, and each waits for its gate.
+     */
     async function digging(concurrency: number) {
       const clock = handClock();
       const storage = memoryStorage({ clock });

@@ -1,6 +1,7 @@
-// Runs every host through the crash matrix (H7). In the memory host the process is killed at every sixteenth crash point, and at a sample of points twice.
-// SQLite and Postgres add that rows are read back from a database; a sample of the points is enough for that. The number of points is printed at the end.
-// `npm run test:long` kills at every point of every host (`EVERTURN_CRASH_POINTS=all`).
+// Runs every host through the crash matrix (H7). In the memory host the process is killed at every sixteenth crash
+// point, and at a sample of points twice. SQLite and Postgres add that rows are read back from a database; a sample of
+// the points is enough for that. The number of points is printed at the end. `npm run test:long` kills at every point
+// of every host (`EVERTURN_CRASH_POINTS=all`).
 
 import type { PostgresServer } from "../../test/postgres-server.ts";
 import type { CrashOptions, CrashReport } from "../testing/crash-matrix.ts";
@@ -48,7 +49,8 @@ const sqlite: Tried = {
     files += 1;
     const path = join(folder, `${files}.db`);
     copyFileSync(emptyFile(), path);
-    // A new process opens a handle of its own. Writes are not flushed to disk: the process crashes here, not the machine.
+    // A new process opens a handle of its own. Writes are not flushed to disk: the process crashes here, not the
+    // machine.
     const handles: Libsql.Database[] = [];
     const open = () => {
       handles.push(new Libsql(path));

@@ -18,7 +18,10 @@ const healthy = Array.from({ length: 9 }, (_, index) => `healthy-${index}`);
 /** Fewer turns, for tests that take long. */
 const few = healthy.slice(0, 3);
 
-/** Starts processes over one storage. The tool of the engine `deadly` ends the process that runs it; that of the default engine takes a while. */
+/**
+ * Starts processes over one storage. The tool of the engine `deadly` ends the process that runs it; that of the default
+ * engine takes a while.
+ */
 function processes(
   world: World,
   options: Parameters<World["process"]>[1] = {},
@@ -47,7 +50,10 @@ function lifeOf(process: Process): { readonly isOver: boolean } {
   return life;
 }
 
-/** Lets workers drive turns until none is open, and starts another one `afterMs` after a worker has ended. Returns how many were started. */
+/**
+ * Lets workers drive turns until none is open, and starts another one `afterMs` after a worker has ended. Returns how
+ * many were started.
+ */
 async function workUntilDone(world: World, start: () => Process, afterMs = 0): Promise<number> {
   for (let count = 1; count <= 60; count += 1) {
     if (count > 1) await world.clock.advance(afterMs);

@@ -1,4 +1,5 @@
-// Limits that hold without any setting, in turns of the runtime: tool calls that run at once, calls of one reply, and budgets when a provider reports no usage.
+// Limits that hold without any setting, in turns of the runtime: tool calls that run at once, calls of one reply, and
+// budgets when a provider reports no usage.
 
 import type { Usage } from "everturn";
 

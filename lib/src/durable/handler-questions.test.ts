@@ -1,4 +1,5 @@
-// `askAndResume`: a handler asks the user and runs again with the answer, in this process or another one, and in memory.
+// `askAndResume`: a handler asks the user and runs again with the answer, in this process or another one, and in
+// memory.
 
 import type { ToolContext } from "everturn";
 import type { Runtime } from "everturn/runtime";

@@ -1,5 +1,5 @@
-// Names of this folder that sibling folders of lib/src import besides the public ones. Not an entry point of the package: the rules for
-// public names do not cover this list, and any release may change it.
+// Names of this folder that sibling folders of lib/src import besides the public ones. Not an entry point of the
+// package: the rules for public names do not cover this list, and any release may change it.
 
 export * from "./index.ts";
 

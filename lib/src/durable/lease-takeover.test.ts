@@ -1,4 +1,5 @@
-// Leases under pauses and clock jumps: a process that lost its session writes nothing, and a process that only overslept continues (H3, Q18).
+// Leases under pauses and clock jumps: a process that lost its session writes nothing, and a process that only
+// overslept continues (H3, Q18).
 
 import type { Clock } from "everturn/engine";
 

@@ -1,5 +1,5 @@
-// Protocols and projectors of one's own in the durable runtime: records over several turns, turns that another process continues, and processes that do not have
-// the version of a turn.
+// Protocols and projectors of one's own in the durable runtime: records over several turns, turns that another process
+// continues, and processes that do not have the version of a turn.
 
 import type { Guessing } from "../testing/guessing-protocol.ts";
 import type { Engine } from "everturn";

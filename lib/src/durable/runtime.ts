@@ -1,18 +1,20 @@
 // The durable runtime: the public interface (`Runtime`) and the function that builds it.
 //
 // Theory of operation
-//   `runtime` builds one `RuntimeContext`, which all verbs and all turns of this process share: the storage, the engines, the lease
-//   timings, the channels of local readers (`Hub`), the writer of live text (`PieceWriter`), the watch for stored cancels and the cache of
-//   histories. `runtimeOf` binds the functions of the folders beside it to that context and a tenant.
-//   A verb that starts a turn (1) reads the session, (2) writes one conditional batch that accepts the turn, and (3) hands the turn to
-//   `ActiveTurns`, which drives it in the background under the lease that the batch has claimed. Any process that shares the storage and
-//   has the engine can drive the turn instead, after the lease is released or has expired.
+//   `runtime` builds one `RuntimeContext`, which all verbs and all turns of this process share: the storage, the
+//   engines, the lease timings, the channels of local readers (`Hub`), the writer of live text (`PieceWriter`), the
+//   watch for stored cancels and the cache of histories. `runtimeOf` binds the functions of the folders beside it to
+//   that context and a tenant. A verb that starts a turn (1) reads the session, (2) writes one conditional batch that
+//   accepts the turn, and (3) hands the turn to `ActiveTurns`, which drives it in the background under the lease that
+//   the batch has claimed. Any process that shares the storage and has the engine can drive the turn instead, after the
+//   lease is released or has expired.
 //
 // Invariants
-//   1. A verb has either written its whole batch or changed nothing. Once a verb resolves, the turn survives a crash of this process.
+//   1. A verb has either written its whole batch or changed nothing. Once a verb resolves, the turn survives a crash of
+//      this process.
 //   2. No state that a result depends on lives in this process: caches, channels and timers only avoid reads.
-//   3. Verbs see the rows of one tenant, because the tenant is the first part of every session's key. `work`, `close`, `recover` without an
-//      id, and `complete`, whose token names the tenant, concern all tenants.
+//   3. Verbs see the rows of one tenant, because the tenant is the first part of every session's key. `work`, `close`,
+//      `recover` without an id, and `complete`, whose token names the tenant, concern all tenants.
 
 import type { Engine } from "../core/engine/internal.ts";
 import type {
@@ -95,9 +97,9 @@ type InspectedSource = Pick<RuntimeOptions, "host" | "engines" | "clock"> & {
 };
 
 /**
- * Durable sessions over a storage. A verb that starts a turn is accepted by one atomic write; any process that shares the storage and has
- * the engine can drive the turn. Verbs reject with `RuntimeError` (`not_found`, `conflict`, `storage_…`) or throw `MisuseError` for
- * arguments that can never be valid.
+ * Durable sessions over a storage. A verb that starts a turn is accepted by one atomic write; any process that shares
+ * the storage and has the engine can drive the turn. Verbs reject with `RuntimeError` (`not_found`, `conflict`,
+ * `storage_…`) or throw `MisuseError` for arguments that can never be valid.
  */
 export type Runtime = {
   // Verbs that start a turn. Each stores the turn before it returns the handle.
@@ -108,8 +110,8 @@ export type Runtime = {
     options?: StartOptions<Output>,
   ) => Promise<TurnHandle<Output>>;
   /**
-   * Adds a user message, a text or a message with images and files, and runs a turn. If the session asked a question, the message is the answer. While a turn is
-   * open, `whenBusy` decides; by default the call rejects with `conflict`.
+   * Adds a user message, a text or a message with images and files, and runs a turn. If the session asked a question,
+   * the message is the answer. While a turn is open, `whenBusy` decides; by default the call rejects with `conflict`.
    */
   readonly reply: <Output = Json>(
     id: string,
@@ -125,8 +127,8 @@ export type Runtime = {
   /** Runs a turn of one step: a model reply and its tool calls. */
   readonly step: <Output = Json>(id: string, options?: DurableOptions<Output>) => Promise<TurnHandle<Output>>;
   /**
-   * Records the results of pending tool calls. The result that answers the last pending call starts a turn, unless `continue` is
-   * `false`. Options override those of the turn that made the calls.
+   * Records the results of pending tool calls. The result that answers the last pending call starts a turn, unless
+   * `continue` is `false`. Options override those of the turn that made the calls.
    */
   readonly submitToolResults: <Output = Json>(
     id: string,
@@ -134,8 +136,8 @@ export type Runtime = {
     options?: AnswerOptions<Output>,
   ) => Promise<TurnHandle<Output>>;
   /**
-   * Approves a pending tool call, with edited arguments if given, or denies it. The decision that answers the last pending call starts a
-   * turn, unless `continue` is `false`. Options override those of the turn that made the call.
+   * Approves a pending tool call, with edited arguments if given, or denies it. The decision that answers the last
+   * pending call starts a turn, unless `continue` is `false`. Options override those of the turn that made the call.
    */
   readonly decide: <Output = Json>(
     id: string,
@@ -143,7 +145,10 @@ export type Runtime = {
     decision: DecisionInput,
     options?: AnswerOptions<Output>,
   ) => Promise<TurnHandle<Output>>;
-  /** Sends a user message like `reply`, but steers an open turn by default. The returned handle is that of the turn which reads the message. */
+  /**
+   * Sends a user message like `reply`, but steers an open turn by default. The returned handle is that of the turn
+   * which reads the message.
+   */
   readonly send: <Output = Json>(
     id: string,
     message: string | UserMessage,
@@ -153,9 +158,10 @@ export type Runtime = {
   // Commands for the open turn.
 
   /**
-   * Adds input to the open turn at its next checkpoint, or to the next turn if no checkpoint follows or no turn is open. Returns
-   * the id of the input and the turn that is expected to accept it. `id` makes the call idempotent. `turnContext` is that of a turn which the input
-   * starts; if the open turn has another one, the call rejects with `conflict`.
+   * Adds input to the open turn at its next checkpoint, or to the next turn if no checkpoint follows or no turn is
+   * open. Returns the id of the input and the turn that is expected to accept it. `id` makes the call idempotent.
+   * `turnContext` is that of a turn which the input starts; if the open turn has another one, the call rejects with
+   * `conflict`.
    */
   readonly steer: (
     id: string,
@@ -163,45 +169,49 @@ export type Runtime = {
     options?: SteerOptions,
   ) => Promise<{ readonly inputId: string; readonly turnId: string }>;
   /**
-   * Withdraws input that no turn has accepted yet: the `id` of a `steer`, or the `key` of a message that steers a turn or is queued. The cancel of an
-   * interrupted turn is not undone.
+   * Withdraws input that no turn has accepted yet: the `id` of a `steer`, or the `key` of a message that steers a turn
+   * or is queued. The cancel of an interrupted turn is not undone.
    */
   readonly withdraw: (id: string, inputId: string) => Promise<Withdrawn>;
   /**
-   * Cancels the open turn. The command is stored, so it takes effect whichever process drives the turn (H6). Waits for the end
-   * of the turn, for up to `waitMs` (default 60,000), and returns `cancelled`; `completion_won` if the end of the turn was committed first (Q9);
-   * `stored` if the turn has not ended in time; or `nothing_open`.
+   * Cancels the open turn. The command is stored, so it takes effect whichever process drives the turn (H6). Waits for
+   * the end of the turn, for up to `waitMs` (default 60,000), and returns `cancelled`; `completion_won` if the end of
+   * the turn was committed first (Q9); `stored` if the turn has not ended in time; or `nothing_open`.
    */
   readonly cancel: (id: string, options?: CancelOptions) => Promise<Cancelled>;
 
   // Reading and managing sessions.
 
   /**
-   * Returns the session as of its last boundary commit, and its open turn; `null` if there is no such session. `messages` limits the
-   * thread to that many of the newest messages; `"all"` returns all of them. `maxLength` limits it to the newest messages whose JSON has at most that
-   * many characters together, and to at least one message.
+   * Returns the session as of its last boundary commit, and its open turn; `null` if there is no such session.
+   * `messages` limits the thread to that many of the newest messages; `"all"` returns all of them. `maxLength` limits
+   * it to the newest messages whose JSON has at most that many characters together, and to at least one message.
    */
   readonly get: (
     id: string,
     options?: { readonly messages?: number | "all"; readonly maxLength?: number },
   ) => Promise<SessionView | null>;
   /**
-   * Returns a page of messages, oldest first. `after` is the index of a message, counted from 0, or the cursor `next` of the previous
-   * page. `before` reads backwards: the page ends before that index, and its `next` is the `before` of the page before it. A page has at most `limit`
-   * messages (default 100), and at most `maxLength` characters of JSON (default: no limit) or one message.
+   * Returns a page of messages, oldest first. `after` is the index of a message, counted from 0, or the cursor `next`
+   * of the previous page. `before` reads backwards: the page ends before that index, and its `next` is the `before` of
+   * the page before it. A page has at most `limit` messages (default 100), and at most `maxLength` characters of JSON
+   * (default: no limit) or one message.
    */
   readonly messages: (id: string, options?: MessagePageOptions) => Promise<Page<Message>>;
   /**
-   * Returns a page of sessions, most recently changed first. `after` is the cursor `next` of the previous page. A session whose row
-   * cannot be read is left out; `get` reports the reason. `status`, `engine`, `owner` and the function `where` select sessions. The statuses `waiting` and `parked` and the owner have an index. Other
-   * filters examine at most 1,024 sessions for a page, which may have fewer items than `limit`, also none, and a `next`.
+   * Returns a page of sessions, most recently changed first. `after` is the cursor `next` of the previous page. A
+   * session whose row cannot be read is left out; `get` reports the reason. `status`, `engine`, `owner` and the
+   * function `where` select sessions. The statuses `waiting` and `parked` and the owner have an index. Other filters
+   * examine at most 1,024 sessions for a page, which may have fewer items than `limit`, also none, and a `next`.
    */
   readonly list: (options?: SessionPageOptions) => Promise<Page<SessionSummary>>;
   /**
-   * Deletes a session, also one whose row cannot be read. A tombstone remains, so that a process that still drives the session cannot
-   * write it again. Retention entries and tokens hold ids and digests only; workers remove them later. Pinned configurations of engines are
-   * shared by content and remain; those with texts of a call, such as `instructions`, are deleted. The branches of a chat (`useChat`) are deleted with it, and replies
-   * that `responseCache` has stored for the session in this storage; forks of a program are sessions of their own and remain.
+   * Deletes a session, also one whose row cannot be read. A tombstone remains, so that a process that still drives the
+   * session cannot write it again. Retention entries and tokens hold ids and digests only; workers remove them later.
+   * Pinned configurations of engines are shared by content and remain; those with texts of a call, such as
+   * `instructions`, are deleted. The branches of a chat (`useChat`) are deleted with it, and replies that
+   * `responseCache` has stored for the session in this storage; forks of a program are sessions of their own and
+   * remain.
    */
   readonly delete: (id: string) => Promise<void>;
   /**
@@ -210,17 +220,22 @@ export type Runtime = {
    * idempotency keys of their own.
    */
   readonly fork: (id: string, options?: ForkOptions) => Promise<string>;
-  /** Returns the usage that was booked to a session, by source and by model. `null`: what `book` has booked without a session. */
+  /**
+   * Returns the usage that was booked to a session, by source and by model. `null`: what `book` has booked without a
+   * session.
+   */
   readonly usage: (id: string | null) => Promise<LedgerSum>;
   /**
-   * Books usage that belongs to no session, such as that of a stateless run, in the ledger of the tenant: one line for each `model`, to which
-   * the usage is added. `model`: the model that caused it; default: none.
+   * Books usage that belongs to no session, such as that of a stateless run, in the ledger of the tenant: one line for
+   * each `model`, to which the usage is added. `model`: the model that caused it; default: none.
    */
   readonly book: (usage: Usage, options?: { readonly model?: string | null }) => Promise<void>;
   /**
-   * Takes the slots that `limits` require for a run of `engine` that is no turn, such as a stateless completion, and returns the function that releases them. `name` is the name of the engine if
-   * this runtime does not have it. Rejects with `quota_exceeded` if a limit has no free slot: such a run does not wait, and `metadata.retryAfterMs` says when to try again. Slots of a process that
-   * died expire after the lease time. Call the function once, also if the run failed.
+   * Takes the slots that `limits` require for a run of `engine` that is no turn, such as a stateless completion, and
+   * returns the function that releases them. `name` is the name of the engine if this runtime does not have it. Rejects
+   * with `quota_exceeded` if a limit has no free slot: such a run does not wait, and `metadata.retryAfterMs` says when
+   * to try again. Slots of a process that died expire after the lease time. Call the function once, also if the run
+   * failed.
    */
   readonly admit: (engine: Engine, name: string) => Promise<() => Promise<void>>;
 
@@ -232,8 +247,8 @@ export type Runtime = {
    */
   readonly events: (id: string, options?: EventOptions) => AsyncIterable<RuntimeEvent>;
   /**
-   * Returns a handle on the open turn, or on the given turn, whichever process drives it. `output` is the schema that the turn was started with: it
-   * gives the output of the result its type and its conversions.
+   * Returns a handle on the open turn, or on the given turn, whichever process drives it. `output` is the schema that
+   * the turn was started with: it gives the output of the result its type and its conversions.
    */
   readonly attach: <Output = Json>(
     id: string,
@@ -244,8 +259,8 @@ export type Runtime = {
   // Completing a pending call from outside.
 
   /**
-   * Returns a capability token that completes this pending call once, while the call is pending with its current arguments. Whoever has
-   * the token can answer the call and nothing else.
+   * Returns a capability token that completes this pending call once, while the call is pending with its current
+   * arguments. Whoever has the token can answer the call and nothing else.
    */
   readonly token: (id: string, toolCallId: string, options?: TokenOptions) => Promise<string>;
   /**
@@ -254,69 +269,77 @@ export type Runtime = {
   readonly complete: (token: string, answer: TokenAnswer) => Promise<Completion>;
 
   /**
-   * What `inspection` of `everturn/http` reads: the storage, the engines, the clock, the tenant, and the name of this process in leases. Inspection is no part of the runtime: it lists turns
-   * with their timelines, exports records, searches messages and sums up turns, over a storage alone.
+   * What `inspection` of `everturn/http` reads: the storage, the engines, the clock, the tenant, and the name of this
+   * process in leases. Inspection is no part of the runtime: it lists turns with their timelines, exports records,
+   * searches messages and sums up turns, over a storage alone.
    */
   readonly source: InspectedSource;
 
   // Driving turns of other processes.
 
   /**
-   * Without an id: drives every open turn that no process holds, and returns their number. With an id: drives the open turn of that
-   * session, makes a failed session usable again, or ends a parked turn. `from: "step"` restarts the open step of a parked turn and
-   * names the effects that may be performed twice (Q14).
+   * Without an id: drives every open turn that no process holds, and returns their number. With an id: drives the open
+   * turn of that session, makes a failed session usable again, or ends a parked turn. `from: "step"` restarts the open
+   * step of a parked turn and names the effects that may be performed twice (Q14).
    */
   readonly recover: (id?: string, options?: { readonly from?: "step" }) => Promise<Recovered>;
   /**
-   * Runs a worker until the signal aborts: drives open turns that no process holds, which are turns of crashed processes and turns that
-   * were only accepted; applies deadlines; removes expired journals. It continues after errors, and reports them ({@link WorkOptions}).
+   * Runs a worker until the signal aborts: drives open turns that no process holds, which are turns of crashed
+   * processes and turns that were only accepted; applies deadlines; removes expired journals. It continues after
+   * errors, and reports them ({@link WorkOptions}).
    */
   readonly work: (options: WorkOptions) => Promise<void>;
   /**
-   * How long the leases of this process last and how often it renews them, in milliseconds (`lease` of {@link RuntimeOptions}). For a system that calls
-   * `drive`: it derives from `ttlMs` how soon it calls another process if one does not answer.
+   * How long the leases of this process last and how often it renews them, in milliseconds (`lease` of
+   * {@link RuntimeOptions}). For a system that calls `drive`: it derives from `ttlMs` how soon it calls another process
+   * if one does not answer.
    */
   readonly lease: LeaseTimings;
   /**
-   * Drives one session until no turn is open (`idle`), until `deadlineMs` is over (`handed_over`), or not at all because another process holds it (`busy`)
-   * or because the turn is parked (`parked`). For a queue, a cron job or a serverless function that decides where sessions run. Whether and how often it is
-   * called affects when a turn runs, and nothing else. Rejects with the error that stopped the turn here; the turn stays open.
+   * Drives one session until no turn is open (`idle`), until `deadlineMs` is over (`handed_over`), or not at all
+   * because another process holds it (`busy`) or because the turn is parked (`parked`). For a queue, a cron job or a
+   * serverless function that decides where sessions run. Whether and how often it is called affects when a turn runs,
+   * and nothing else. Rejects with the error that stopped the turn here; the turn stays open.
    */
   readonly drive: (id: string, options?: DriveOptions) => Promise<Driven>;
   /**
-   * Does once what a worker does besides driving turns: applies deadlines, removes expired journals and unreferenced rows. Lists the sessions that are due,
-   * of all tenants, at most `limit` (default 256), for `drive`. For deployments without a worker.
+   * Does once what a worker does besides driving turns: applies deadlines, removes expired journals and unreferenced
+   * rows. Lists the sessions that are due, of all tenants, at most `limit` (default 256), for `drive`. For deployments
+   * without a worker.
    */
   readonly sweep: (options?: SweepOptions) => Promise<Swept>;
   /**
-   * Hands over every turn that this process drives: each at its next commit, or during an effect after `graceMs` milliseconds (default
-   * 10,000). The leases are released, so other processes continue the turns at once; no turn fails.
-   * Resolves when the leases are released, at the latest 5 seconds after `graceMs`: a lease that a busy storage kept from being released
-   * expires. `result` of an open turn of this process rejects with `lease_lost`. A verb that is called later only accepts its turn.
+   * Hands over every turn that this process drives: each at its next commit, or during an effect after `graceMs`
+   * milliseconds (default 10,000). The leases are released, so other processes continue the turns at once; no turn
+   * fails. Resolves when the leases are released, at the latest 5 seconds after `graceMs`: a lease that a busy storage
+   * kept from being released expires. `result` of an open turn of this process rejects with `lease_lost`. A verb that
+   * is called later only accepts its turn.
    */
   readonly close: (options?: { readonly graceMs?: number }) => Promise<void>;
 
   /**
-   * Returns the same runtime for one tenant, whose verbs cannot reach sessions of other tenants. `work`, `sweep`, `close`, `recover` without an
-   * id and `complete` concern all tenants. The default tenant is the empty string.
+   * Returns the same runtime for one tenant, whose verbs cannot reach sessions of other tenants. `work`, `sweep`,
+   * `close`, `recover` without an id and `complete` concern all tenants. The default tenant is the empty string.
    */
   readonly tenant: (name: string) => Runtime;
   /**
-   * Returns the same runtime with a limit key for the turns of its verbs, unless a verb has its own or continues a turn that has one. For a request handler: the
-   * key of the authenticated user. Throws `MisuseError` for a key that is empty or longer than 256 characters.
+   * Returns the same runtime with a limit key for the turns of its verbs, unless a verb has its own or continues a turn
+   * that has one. For a request handler: the key of the authenticated user. Throws `MisuseError` for a key that is
+   * empty or longer than 256 characters.
    */
   readonly limitedBy: (limitKey: string) => Runtime;
   /**
-   * Returns the same runtime for one caller of the tenant, which `everturn/http` does for the caller of each request. Sessions that its verbs start belong to the caller
-   * (`owner`), and turns are stored as started by it (`startedBy`). Its verbs still reach every session of the tenant; the rules of `createHandler` say who may do what
-   * over HTTP. Throws `MisuseError` for a name that is longer than 256 characters.
+   * Returns the same runtime for one caller of the tenant, which `everturn/http` does for the caller of each request.
+   * Sessions that its verbs start belong to the caller (`owner`), and turns are stored as started by it (`startedBy`).
+   * Its verbs still reach every session of the tenant; the rules of `createHandler` say who may do what over HTTP.
+   * Throws `MisuseError` for a name that is longer than 256 characters.
    */
   readonly calledBy: (caller: string) => Runtime;
 };
 
 /**
- * Builds a runtime over a storage. Performs no I/O. Throws `MisuseError` if there is no engine or an option is out of range, and
- * `RuntimeError` (`volatile_storage`) if `durability: "durable"` is required and the storage is volatile.
+ * Builds a runtime over a storage. Performs no I/O. Throws `MisuseError` if there is no engine or an option is out of
+ * range, and `RuntimeError` (`volatile_storage`) if `durability: "durable"` is required and the storage is volatile.
  *
  * @example
  * ```ts

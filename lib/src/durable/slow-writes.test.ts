@@ -1,4 +1,5 @@
-// Leases over a storage whose operations take long: they grow with what writes take, and are extended while a turn is loaded.
+// Leases over a storage whose operations take long: they grow with what writes take, and are extended while a turn is
+// loaded.
 
 import type { Liveness } from "./index.ts";
 

@@ -1,5 +1,6 @@
-// A failover to a copy of the database that lacks the newest writes: an asynchronous standby that was promoted, or a restored backup. A process that
-// claimed a session before the failover is fenced, although the copy gives the same epoch to the next claim (H3).
+// A failover to a copy of the database that lacks the newest writes: an asynchronous standby that was promoted, or a
+// restored backup. A process that claimed a session before the failover is fenced, although the copy gives the same
+// epoch to the next claim (H3).
 
 import type { HostStorage } from "everturn/runtime";
 

@@ -1,4 +1,5 @@
-// Failures of the storage during a turn: the error is typed, nothing is lost, and the turn continues once the storage works again.
+// Failures of the storage during a turn: the error is typed, nothing is lost, and the turn continues once the storage
+// works again.
 
 import type { HostStorage, Runtime, RuntimeOptions } from "everturn/runtime";
 

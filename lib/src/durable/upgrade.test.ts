@@ -1,5 +1,6 @@
-// Rolling upgrades: two releases share a database, and the newer one writes what the older one reads until the database is finalized. The next release is the current
-// code with an artificial change of the turn row: the field `mood`, which the current code refuses as unknown.
+// Rolling upgrades: two releases share a database, and the newer one writes what the older one reads until the database
+// is finalized. The next release is the current code with an artificial change of the turn row: the field `mood`, which
+// the current code refuses as unknown.
 
 import type { StoredFormats } from "./rows/format.ts";
 import type { HostStorage, Put, Row } from "./rows/storage.ts";
@@ -52,7 +53,10 @@ function database(): HostStorage {
   return sqliteStorage(handle);
 }
 
-/** A storage for a runtime of the current code that then writes and reads what the next release would: version 5, and `mood` in rows of `turns`. */
+/**
+ * A storage for a runtime of the current code that then writes and reads what the next release would: version 5, and
+ * `mood` in rows of `turns`.
+ */
 function asNextRelease(host: HostStorage): HostStorage {
   const storage = withFormat(host, nextFormats);
   const current = (row: Row): Row => {

@@ -1,4 +1,5 @@
-// Validation of what callers pass to verbs, also without a compiler: invalid values are refused before anything is written.
+// Validation of what callers pass to verbs, also without a compiler: invalid values are refused before anything is
+// written.
 
 import type { Process } from "../../test/runtime/world.ts";
 

@@ -1,4 +1,5 @@
-// Entry point `everturn/http`: sessions over HTTP, as a function from `Request` to `Response`, and the protocols of other libraries that it can serve.
+// Entry point `everturn/http`: sessions over HTTP, as a function from `Request` to `Response`, and the protocols of
+// other libraries that it can serve.
 
 export type { HttpReason } from "../core/model/internal.ts";
 export type {

@@ -1,7 +1,8 @@
-// The conformance suite of adapters: one case for each rule of the adapter contract (E1, core/engine/model-call/adapter.ts).
+// The conformance suite of adapters: one case for each rule of the adapter contract (E1,
+// core/engine/model-call/adapter.ts).
 //
-// The author of an adapter passes a function that builds an adapter whose provider plays a given scenario: through a scripted `fetch`, a local
-// server or a recording. The suite does not know how.
+// The author of an adapter passes a function that builds an adapter whose provider plays a given scenario: through a
+// scripted `fetch`, a local server or a recording. The suite does not know how.
 
 import type { Adapter } from "../core/engine/internal.ts";
 import type { AdapterErrorReason, JsonObject, MessageCompleted, ModelEvent, Usage } from "../core/model/internal.ts";
@@ -28,7 +29,9 @@ export type AdapterScenario =
       readonly name: string;
       readonly pieces: readonly string[];
     }
-  /** Answers with an error, or cannot be reached. Status, retry delay and request id are sent if they are not `null`. */
+  /**
+   * Answers with an error, or cannot be reached. Status, retry delay and request id are sent if they are not `null`.
+   */
   | {
       readonly type: "failure";
       readonly reason: AdapterErrorReason;
@@ -45,7 +48,10 @@ export type AdapterScenario =
 
 type ScenarioCall = { readonly id: string; readonly name: string; readonly arguments: JsonObject };
 
-/** The problems that an adapter detects before the request. A missing key may also be reported as `authentication_failed`. */
+/**
+ * The problems that an adapter detects before the request. A missing key may also be reported as
+ * `authentication_failed`.
+ */
 type PreflightReason = (typeof preflightReasons)[number];
 const preflightReasons = ["missing_key", "invalid_request", "unsupported_feature"] as const;
 

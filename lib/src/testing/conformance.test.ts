@@ -1,5 +1,5 @@
-// The conformance suites, run against the implementations of the library (all cases pass) and against implementations that violate one rule
-// each (exactly the cases of that rule fail).
+// The conformance suites, run against the implementations of the library (all cases pass) and against implementations
+// that violate one rule each (exactly the cases of that rule fail).
 
 import type { FakeStep } from "../core/adapters/fake.ts";
 import type { CellResult, CellRun } from "../core/engine/internal.ts";

@@ -1,5 +1,6 @@
-// The building blocks of the conformance suites: cases that any test runner can run, and a few assertions. The suites import no test framework.
-// A violation is an `Error` that states what was expected, the actual value, and the violated rule.
+// The building blocks of the conformance suites: cases that any test runner can run, and a few assertions. The suites
+// import no test framework. A violation is an `Error` that states what was expected, the actual value, and the violated
+// rule.
 
 import { systemClock } from "../core/clock/clock.ts";
 import { startTimer } from "../core/clock/timer.ts";

@@ -1,10 +1,10 @@
 // The expectations of the crash matrix: compares a run with kills to the baseline run without a kill.
 //
-// The expected result of a run with kills follows from the baseline and from the effect log (which stage each effect was in at the kill, and its
-// replay policy), never from what the runtime reports about itself. Compared are
+// The expected result of a run with kills follows from the baseline and from the effect log (which stage each effect
+// was in at the kill, and its replay policy), never from what the runtime reports about itself. Compared are
 //   - how often each effect was performed, and with which idempotency keys;
-//   - the session and the event log, without values that differ by nature (turn ids, request ids) and without answers that recovery or a
-//     person gave instead of the effect;
+//   - the session and the event log, without values that differ by nature (turn ids, request ids) and without answers
+//     that recovery or a person gave instead of the effect;
 //   - the tokens on the ledger;
 //   - the rows that must be gone at the end.
 
@@ -22,7 +22,10 @@ export type Run = {
   readonly points: number;
   readonly log: EffectLog;
   readonly ended: Ended | { readonly failed: string };
-  /** A process was paused and resumed instead of killed. The two processes may then each perform effects that the other has not recorded. */
+  /**
+   * A process was paused and resumed instead of killed. The two processes may then each perform effects that the other
+   * has not recorded.
+   */
   readonly resumed: boolean;
   /** What a resumed process changed after the run had ended; `null` if nothing. */
   readonly late: string | null;
@@ -51,7 +54,10 @@ export function violationsOf(baseline: Run, actualRun: Run): readonly string[] {
   ];
 }
 
-/** Each effect is performed as often as in the baseline, plus once for each kill during the effect, if its policy is to run again. */
+/**
+ * Each effect is performed as often as in the baseline, plus once for each kill during the effect, if its policy is to
+ * run again.
+ */
 function countViolations(baseline: EffectLog, actualRun: EffectLog): readonly string[] {
   const names = new Set([...baseline.effects.keys(), ...actualRun.effects.keys()]);
   return [...names].flatMap((name) => {
@@ -68,7 +74,10 @@ function countViolations(baseline: EffectLog, actualRun: EffectLog): readonly st
   });
 }
 
-/** With a resumed process: an effect that must not run again runs at most as often as in the baseline, whichever process performs it. */
+/**
+ * With a resumed process: an effect that must not run again runs at most as often as in the baseline, whichever process
+ * performs it.
+ */
 function lateRunViolations(baseline: EffectLog, actualRun: EffectLog): readonly string[] {
   return [...actualRun.effects.values()].flatMap(({ info, runs, lateRuns }) => {
     const expected = baseline.effects.get(info.name)?.runs ?? 0;
@@ -126,7 +135,10 @@ function endViolations(baseline: Ended, actualRun: Ended, answers: Answers): rea
   ];
 }
 
-/** The ledger has the tokens of the baseline exactly once, minus model calls of nested turns that recovery did not continue. */
+/**
+ * The ledger has the tokens of the baseline exactly once, minus model calls of nested turns that recovery did not
+ * continue.
+ */
 function tokenViolations(
   { log: baseline, ended: baselineEnd }: Run,
   { log: actualRun, ended }: Run,
@@ -154,13 +166,19 @@ function turnsOf({ events }: Ended): readonly string[] {
   return events.flatMap(({ event, turnId }) => (event.type === "turn_started" ? [turnId] : []));
 }
 
-/** Replaces turn ids by their order, because they differ in every run, and digests of pending calls, which cover them. What is shown is compared itself. */
+/**
+ * Replaces turn ids by their order, because they differ in every run, and digests of pending calls, which cover them.
+ * What is shown is compared itself.
+ */
 function byOrder(text: string, turns: readonly string[]): string {
   const withoutDigests = text.replaceAll(/\b[0-9a-f]{84}\b/g, "digest");
   return turns.reduce((before, turn, index) => before.replaceAll(turn, `turn ${index + 1}`), withoutDigests);
 }
 
-/** The comparable part of a final state: without ids that differ in every run, and without results that recovery or a person gave. */
+/**
+ * The comparable part of a final state: without ids that differ in every run, and without results that recovery or a
+ * person gave.
+ */
 function comparable(ended: Ended, answers: Answers): { readonly session: Json; readonly events: Json } {
   const { session, events } = ended;
   const turns = turnsOf(ended);
@@ -219,7 +237,10 @@ function compare(left: string, right: string): number {
   return left === right ? 0 : left < right ? -1 : 1;
 }
 
-/** JSON with turn ids replaced by their order, and with `answeredElsewhere` in place of results that recovery or a person gave. */
+/**
+ * JSON with turn ids replaced by their order, and with `answeredElsewhere` in place of results that recovery or a
+ * person gave.
+ */
 function plain(value: unknown, turns: readonly string[], { unknown, asked, ranTurns }: Answers): Json {
   const named: Json = JSON.parse(byOrder(JSON.stringify(value), turns));
   const text = JSON.stringify(named, (key, item: unknown) => {

@@ -1,13 +1,14 @@
 // The crash matrix (H7): fault injection at every crash point of a scripted conversation.
 //
 // Theory of operation
-//   A scenario is run once without a kill (the baseline). Then it is run once for every crash point: the process is killed there, the next
-//   process recovers the open turn, and the script runs again from its beginning with the same idempotency keys. At the end the session, the
-//   events, the number of runs of each effect and the ledger must equal the baseline, apart from what the replay policies allow
-//   (crash-expectations.ts).
+//   A scenario is run once without a kill (the baseline). Then it is run once for every crash point: the process is
+//   killed there, the next process recovers the open turn, and the script runs again from its beginning with the same
+//   idempotency keys. At the end the session, the events, the number of runs of each effect and the ledger must equal
+//   the baseline, apart from what the replay policies allow (crash-expectations.ts).
 //
-//   Options add runs with two kills (`again`) and runs in which the first process is paused instead of killed, and resumes after a takeover
-//   (`away`). A paused process tests fencing: after it resumes, none of its writes may succeed (H3).
+//   Options add runs with two kills (`again`) and runs in which the first process is paused instead of killed, and
+//   resumes after a takeover (`away`). A paused process tests fencing: after it resumes, none of its writes may succeed
+//   (H3).
 //
 //   crashable-process.ts defines the crash points. effect-log.ts records which effects really ran.
 
@@ -40,13 +41,13 @@ export type CrashScenario = {
   /** The id of the session that the script uses. */
   readonly session: string;
   /**
-   * Builds the engines; called for every process. A model must answer by the content of the request and not by the number of calls, and two
-   * calls of one tool must differ in their arguments: the matrix identifies effects by both.
+   * Builds the engines; called for every process. A model must answer by the content of the request and not by the
+   * number of calls, and two calls of one tool must differ in their arguments: the matrix identifies effects by both.
    */
   readonly engines: (process: CrashableProcess) => { readonly [name: string]: Engine };
   /**
-   * The actions of the user. Every process runs the script from its beginning, so each verb needs an idempotency key: an input that was
-   * accepted before is not accepted again.
+   * The actions of the user. Every process runs the script from its beginning, so each verb needs an idempotency key:
+   * an input that was accepted before is not accepted again.
    */
   readonly script: (user: CrashUser) => Promise<void>;
   /** The result that a person gives for a call whose outcome is unknown (`replay: "ask"`). The default is `null`. */
@@ -57,7 +58,10 @@ export type CrashScenario = {
 type CrashUser = {
   readonly runtime: Runtime;
   readonly process: CrashableProcess;
-  /** Waits for the turn, and then until the session has no open turn. Answers calls with an unknown outcome by `unknownResult`. */
+  /**
+   * Waits for the turn, and then until the session has no open turn. Answers calls with an unknown outcome by
+   * `unknownResult`.
+   */
   readonly untilIdle: (turn: Promise<TurnHandle>) => Promise<TurnEnd>;
 };
 
@@ -71,7 +75,9 @@ export type CrashHost = {
   readonly close: () => Promise<void>;
 };
 
-/** The storage and the density of a crash matrix. The cost grows with points / `every`, and quadratically with `again`. */
+/**
+ * The storage and the density of a crash matrix. The cost grows with points / `every`, and quadratically with `again`.
+ */
 export type CrashOptions = {
   /** Opens an empty storage; called for every run. */
   readonly open: () => Promise<CrashHost>;
@@ -82,8 +88,8 @@ export type CrashOptions = {
   /** At every n-th point, also pauses the first process until another has taken over. The default is `null`: never. */
   readonly away?: number | null;
   /**
-   * Builds the runtime of a process, for turns that another system drives. It must not outlive the process: `stopped` of the process resolves when it is
-   * killed. The default is `runtime`: the process drives its turns.
+   * Builds the runtime of a process, for turns that another system drives. It must not outlive the process: `stopped`
+   * of the process resolves when it is killed. The default is `runtime`: the process drives its turns.
    */
   readonly build?: (options: RuntimeOptions, process: CrashableProcess) => Promise<Runtime>;
 };
@@ -231,7 +237,10 @@ async function run(
   }
 }
 
-/** Resumes the paused processes after the end and returns what they changed in the storage. Fencing must prevent any change (H3). */
+/**
+ * Resumes the paused processes after the end and returns what they changed in the storage. Fencing must prevent any
+ * change (H3).
+ */
 async function lateChange(
   scenario: CrashScenario,
   stopped: readonly CrashableProcess[],
@@ -257,7 +266,8 @@ async function runProcess(
     engines: process.engines(scenario.engines(process)),
     clock: process.clock,
     owner: process.owner,
-    // Live pieces are flushed by size and never by time, so that the number of crash points is deterministic. Every second process has them off.
+    // Live pieces are flushed by size and never by time, so that the number of crash points is deterministic. Every
+    // second process has them off.
     live: index % 2 === 0 ? { bytes: 100, everyMs: betweenProcessesMs } : false,
   };
   const sessions = await build(options, process);

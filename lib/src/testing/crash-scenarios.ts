@@ -1,6 +1,7 @@
-// The scenarios of the crash matrix (H7). Every storage host must pass all of them: replies, tools with each replay policy, hooks, retries,
-// questions, approvals, manual calls, fallback models, structured output, cancellation, steering, code cells, a protocol and a projector of one's own, and
-// nested turns. They are also examples for scenarios of your own.
+// The scenarios of the crash matrix (H7). Every storage host must pass all of them: replies, tools with each replay
+// policy, hooks, retries, questions, approvals, manual calls, fallback models, structured output, cancellation,
+// steering, code cells, a protocol and a projector of one's own, and nested turns. They are also examples for scenarios
+// of your own.
 
 import type { FakeScript, FakeStep } from "../core/adapters/internal.ts";
 import type { Adapter, CellResult, CodeExecutor, Engine, EngineFields, Tool } from "../core/engine/internal.ts";
@@ -156,12 +157,14 @@ export const crashScenarios: readonly CrashScenario[] = [
     of(inOrder(calls(0, "look", "pay", "send"), calls(1, "pay"), say("All done.")), { tools: all }),
   ),
 
-  // A call that waits for its concurrency slot has no start mark, so recovery performs it even with the policy `never` (Q3).
+  // A call that waits for its concurrency slot has no start mark, so recovery performs it even with the policy `never`
+  // (Q3).
   scenario("tools that run one at a time", () =>
     of(inOrder(calls(0, "pay", "look", "send"), say("All done.")), { tools: all, options: { maxConcurrency: 1 } }),
   ),
 
-  // The decision of a hook is recorded before the tool starts: recovery must not ask the hook again and must use its arguments.
+  // The decision of a hook is recorded before the tool starts: recovery must not ask the hook again and must use its
+  // arguments.
   scenario("a hook before tools", () =>
     of(inOrder(calls(0, "pay", "look"), say("All done.")), {
       tools: all,
@@ -227,7 +230,8 @@ export const crashScenarios: readonly CrashScenario[] = [
   ),
 
   scenario(
-    // Three decisions: the last one starts the turn (Q8). A decided call stays pending until its result is recorded (Q4).
+    // Three decisions: the last one starts the turn (Q8). A decided call stays pending until its result is recorded
+    // (Q4).
     "calls that need approval",
     () => {
       return of(inOrder(calls(0, "charge", "wipe", "read"), say("Charged, not wiped.")), {
@@ -278,7 +282,8 @@ export const crashScenarios: readonly CrashScenario[] = [
     ),
   ),
 
-  // The partial reply of the first model is withdrawn, its usage is kept, and the fallback is used for the rest of the turn (Q7).
+  // The partial reply of the first model is withdrawn, its usage is kept, and the fallback is used for the rest of the
+  // turn (Q7).
   scenario("a fallback model", () =>
     of(
       steadyModel(() => [
@@ -380,7 +385,8 @@ export const crashScenarios: readonly CrashScenario[] = [
       }),
     {
       script: async ({ runtime, process, untilIdle }) => {
-        // Only the end of this turn is awaited: in a later process the next turn is already open and waits for the input below.
+        // Only the end of this turn is awaited: in a later process the next turn is already open and waits for the
+        // input below.
         await (
           await runtime.start("Begin.", { id: "s", key: "start" })
         ).result;
@@ -424,7 +430,8 @@ export const crashScenarios: readonly CrashScenario[] = [
     }),
   ),
 
-  // Records, driver state, end condition and projector follow from the journal and the pinned names; records of a turn are there in the next one.
+  // Records, driver state, end condition and projector follow from the journal and the pinned names; records of a turn
+  // are there in the next one.
   scenario(
     "a protocol and a projector of one's own, with a call that needs approval",
     () =>

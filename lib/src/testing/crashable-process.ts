@@ -1,19 +1,22 @@
 // A simulated process that can be killed at any crash point, for the crash matrix.
 //
 // Theory of operation
-//   The runtime under test gets its storage, clock and engines from here. Every interaction with the world (a write, a model call, a tool, a
-//   code cell, a hook) passes numbered crash points. At the chosen point the process stops: from then on every wrapper awaits a promise that
-//   never resolves, so no `finally` block and no callback of the killed process has an effect. What was written before stays written.
+//   The runtime under test gets its storage, clock and engines from here. Every interaction with the world (a write, a
+//   model call, a tool, a code cell, a hook) passes numbered crash points. At the chosen point the process stops: from
+//   then on every wrapper awaits a promise that never resolves, so no `finally` block and no callback of the killed
+//   process has an effect. What was written before stays written.
 //
 //   Two ways to stop
 //     killed   the process never continues (`kill -9`)
-//     paused   the process continues later (`resume`), after another one has taken its turns over. It has lost its leases by then, so
-//              fencing must reject all its writes (H3). Effects that it performs are logged apart (`beganLate`).
+//     paused   the process continues later (`resume`), after another one has taken its turns over. It has lost its
+//              leases by then, so fencing must reject all its writes (H3). Effects that it performs are logged apart
+//              (`beganLate`).
 //
 // Invariants
-//   1. The number of a crash point is deterministic: time does not pass within a process, randomness is constant, short sleeps resolve in
-//      the next task and long ones never.
-//   2. A write that has reached the storage is recorded in the effect log even if the process is killed before it learns of the result.
+//   1. The number of a crash point is deterministic: time does not pass within a process, randomness is constant, short
+//      sleeps resolve in the next task and long ones never.
+//   2. A write that has reached the storage is recorded in the effect log even if the process is killed before it
+//      learns of the result.
 
 import type {
   Adapter,
@@ -37,7 +40,8 @@ import { nextToken } from "../durable/internal.ts";
 import { callName, codeName, hookName } from "./effect-log.ts";
 
 /**
- * Where a process can be killed: before a write; after a write and before its result is known; before, during and after an effect.
+ * Where a process can be killed: before a write; after a write and before its result is known; before, during and after
+ * an effect.
  */
 export type PointKind = "before_write" | "after_write" | "before_effect" | "in_effect" | "after_effect";
 
@@ -53,7 +57,10 @@ export type CrashPoint = {
 /** What the processes of one run share. */
 export type World = {
   readonly log: EffectLog;
-  /** The time in milliseconds. It is constant within a process, so that every process sees the same time, and advances between them. */
+  /**
+   * The time in milliseconds. It is constant within a process, so that every process sees the same time, and advances
+   * between them.
+   */
   now: number;
 };
 
@@ -86,8 +93,8 @@ export class CrashableProcess {
   #state: ProcessState = { type: "running" };
 
   /**
-   * `killAt`: the number of the crash point at which the process stops; `null`: it runs to its end. With `resumes` it is paused there
-   * instead of killed, until `resume` is called.
+   * `killAt`: the number of the crash point at which the process stops; `null`: it runs to its end. With `resumes` it
+   * is paused there instead of killed, until `resume` is called.
    */
   constructor(world: World, killAt: number | null, resumes = false) {
     this.#world = world;
@@ -249,8 +256,8 @@ export class CrashableProcess {
   }
 
   /**
-   * Returns a lease row as this process sees it. The lease of another process has expired, so a takeover does not wait. A resumed process sees
-   * a higher epoch: it has lost its lease, whether or not another process has claimed it.
+   * Returns a lease row as this process sees it. The lease of another process has expired, so a takeover does not wait.
+   * A resumed process sees a higher epoch: it has lost its lease, whether or not another process has claimed it.
    */
   readonly #leaseRow = (row: Row): Row => {
     if (this.#state.type === "late") return { ...row, tag: nextToken(row.tag, 0) };
@@ -375,7 +382,8 @@ export class CrashableProcess {
   async #perform<T>(info: EffectInfo, work: () => T): Promise<Awaited<T>> {
     await this.#begin(info);
     const running = attempt(work);
-    // If the process is killed at the next point, nothing awaits `running`: a rejection must not be reported as unhandled.
+    // If the process is killed at the next point, nothing awaits `running`: a rejection must not be reported as
+    // unhandled.
     running.catch(() => undefined);
     await this.#point("in_effect", info.name);
     try {

@@ -1,10 +1,11 @@
-// The effect log of the crash matrix: which effects were performed, how often, and in which stage each was when a process was killed, over all
-// processes of a run.
+// The effect log of the crash matrix: which effects were performed, how often, and in which stage each was when a
+// process was killed, over all processes of a run.
 //
-// The log does not ask the runtime. It learns that an effect begins from the wrapper that performs it, and that an effect is recorded from
-// the batches that reach the storage. So an error of the runtime cannot hide itself.
+// The log does not ask the runtime. It learns that an effect begins from the wrapper that performs it, and that an
+// effect is recorded from the batches that reach the storage. So an error of the runtime cannot hide itself.
 //
-// The table `fates` is the specification (H1, H4): it states what recovery must do with an effect by its stage and its replay policy.
+// The table `fates` is the specification (H1, H4): it states what recovery must do with an effect by its stage and its
+// replay policy.
 
 import type { Effect } from "../core/kernel/internal.ts";
 import type { Json, JsonObject, ReplayPolicy, Usage } from "../core/model/internal.ts";
@@ -17,18 +18,22 @@ import { readValue } from "../durable/internal.ts";
 /** The kind of an effect: a model call, a tool, a code cell, or the hook before a tool. */
 export type EffectKind = "model" | "tool" | "code" | "hook";
 
-/** What recovery does with an effect that has begun and is not recorded: it runs again (`again`), or the replay policy of its tool. */
+/**
+ * What recovery does with an effect that has begun and is not recorded: it runs again (`again`), or the replay policy
+ * of its tool.
+ */
 export type EffectPolicy = "again" | Exclude<ReplayPolicy, "safe">;
 
 /**
- * The stage of an effect when its process is killed. `open`: not begun. `marked`: its start mark is written, and it has not begun. `begun`: it
- * runs or has returned, without a record. `recorded`: its result is written, or the turn has ended without it.
+ * The stage of an effect when its process is killed. `open`: not begun. `marked`: its start mark is written, and it has
+ * not begun. `begun`: it runs or has returned, without a record. `recorded`: its result is written, or the turn has
+ * ended without it.
  */
 type EffectStage = "open" | "marked" | "begun" | "recorded";
 
 /**
- * What recovery must do with an effect: whether it runs again, and where its answer comes from: the effect itself, the failure
- * `outcome_unknown`, or a person.
+ * What recovery must do with an effect: whether it runs again, and where its answer comes from: the effect itself, the
+ * failure `outcome_unknown`, or a person.
  */
 type Fate = { readonly runsAgain: boolean; readonly answer: "its_own" | "unknown" | "asked" };
 
@@ -37,7 +42,10 @@ const runsAgain: Fate = { runsAgain: true, answer: "its_own" };
 const unknown: Fate = { runsAgain: false, answer: "unknown" };
 const asked: Fate = { runsAgain: false, answer: "asked" };
 
-/** The law that the matrix checks (H1, H4): a kill changes the result only between the start mark of an effect and its record, by its policy. */
+/**
+ * The law that the matrix checks (H1, H4): a kill changes the result only between the start mark of an effect and its
+ * record, by its policy.
+ */
 const fates: { readonly [S in EffectStage]: { readonly [P in EffectPolicy]: Fate } } = {
   open: { again: unchanged, never: unchanged, ask: unchanged },
   marked: { again: unchanged, never: unknown, ask: asked },
@@ -45,7 +53,10 @@ const fates: { readonly [S in EffectStage]: { readonly [P in EffectPolicy]: Fate
   recorded: { again: unchanged, never: unchanged, ask: unchanged },
 };
 
-/** One effect, over all processes. `name` identifies it: a tool call by its arguments, a model call by the number of messages before it. */
+/**
+ * One effect, over all processes. `name` identifies it: a tool call by its arguments, a model call by the number of
+ * messages before it.
+ */
 export type EffectInfo = {
   readonly kind: EffectKind;
   readonly name: string;
@@ -72,7 +83,10 @@ export type EffectRecord = {
   again: number;
   /** Set if recovery must answer the call. `runs`: how often the effect had been performed at that moment. */
   answered: { readonly by: "unknown" | "asked"; readonly runs: number } | null;
-  /** Set if the effect belongs to a tool that recovery has answered. `runs`: how often it had been performed at that moment. */
+  /**
+   * Set if the effect belongs to a tool that recovery has answered. `runs`: how often it had been performed at that
+   * moment.
+   */
   cutOff: { readonly runs: number } | null;
   /** The tokens of a model call, once it is recorded. */
   tokens: number;
@@ -115,7 +129,10 @@ export class EffectLog {
     }
   }
 
-  /** Logs that the process is killed, and derives from `fates` what recovery must do with each effect that was under way. */
+  /**
+   * Logs that the process is killed, and derives from `fates` what recovery must do with each effect that was under
+   * way.
+   */
   killed(): void {
     for (const [name, policy] of this.#marks) {
       const record = this.effects.get(name);
@@ -129,7 +146,10 @@ export class EffectLog {
     }
   }
 
-  /** Returns whether the effect belongs to a nested turn of a tool that recovery has answered. Such a turn is not continued. */
+  /**
+   * Returns whether the effect belongs to a nested turn of a tool that recovery has answered. Such a turn is not
+   * continued.
+   */
   isCutOff({ inside }: EffectInfo): boolean {
     const outer = inside === null ? undefined : this.effects.get(inside);
     return outer !== undefined && (outer.answered !== null || this.isCutOff(outer.info));
@@ -168,7 +188,10 @@ export class EffectLog {
     return record;
   }
 
-  /** A journal row records the response of an effect, or the end of the turn. The names of calls are derived from the recorded reply. */
+  /**
+   * A journal row records the response of an effect, or the end of the turn. The names of calls are derived from the
+   * recorded reply.
+   */
   #journalWritten({ item, effect: text }: JournalRow): void {
     if (item.type === "step_restarted") return;
     if (item.type !== "response") return this.#closeAll();
@@ -219,7 +242,10 @@ export class EffectLog {
     if (record !== null && usage !== null) record.tokens = totalTokens(usage) ?? 0;
   }
 
-  /** Marks the first running effect of a kind as recorded. Model calls of one turn run one at a time, so the provider identifies the call. */
+  /**
+   * Marks the first running effect of a kind as recorded. Model calls of one turn run one at a time, so the provider
+   * identifies the call.
+   */
   #recordFirst(kind: EffectKind, provider: string | null): EffectRecord | null {
     const begun = [...this.effects.values()].filter(({ info, stage }) => info.kind === kind && stage === "begun");
     const record = begun.find(({ info }) => provider === null || info.provider === provider) ?? begun[0] ?? null;

@@ -86,7 +86,9 @@ function encodedText(encode: ToolResultEncoder, value: Json): string {
   return plainText(encode({ type: "ok", value }));
 }
 
-/** Joins the text parts of encoded content. Any other part is a violation: the values of the suite have no attachments. */
+/**
+ * Joins the text parts of encoded content. Any other part is a violation: the values of the suite have no attachments.
+ */
 function plainText(content: ReturnType<ToolResultEncoder>): string {
   if (typeof content === "string") return content;
   return content

@@ -157,7 +157,10 @@ function isGenerator(value: unknown): value is Generated {
   return (Symbol.asyncIterator in value || Symbol.iterator in value) && "next" in value && "return" in value;
 }
 
-/** The cells that the suite runs, in the language of the executor. They can call two tools, `first` and `second`, with a number `n`. */
+/**
+ * The cells that the suite runs, in the language of the executor. They can call two tools, `first` and `second`, with a
+ * number `n`.
+ */
 export type CodeCells = {
   /** Prints `one`, then `two`. */
   readonly prints: string;

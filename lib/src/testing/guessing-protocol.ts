@@ -14,7 +14,10 @@ export type Guessing = {
 
 const chatDriver = chatProtocol<Guessing>();
 
-/** The model guesses a word. Each guess is recorded, a call of a tool is that of the chat protocol, and the right guess ends the turn with a value. */
+/**
+ * The model guesses a word. Each guess is recorded, a call of a tool is that of the chat protocol, and the right guess
+ * ends the turn with a value.
+ */
 export const guessing: NamedProtocol<Guessing> = {
   ...chatDriver,
   name: "guess",

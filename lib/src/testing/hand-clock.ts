@@ -6,7 +6,10 @@ import { nextTask } from "../core/clock/clock.ts";
 
 /** A {@link handClock}: time advances only when a test advances it. */
 export type HandClock = Clock & {
-  /** Advances the time by `ms` milliseconds. Sleeps that are due resolve in the order of their times, each at its own time. */
+  /**
+   * Advances the time by `ms` milliseconds. Sleeps that are due resolve in the order of their times, each at its own
+   * time.
+   */
   readonly advance: (ms: number) => Promise<void>;
   /** The number of pending sleeps. */
   readonly sleepers: number;

@@ -1,5 +1,5 @@
-// Writes scripted replies in the format of each provider: whole JSON bodies, which the adapters accept in place of a stream. Reasoning and calls have the ids and
-// signatures that the APIs require when the reply is sent back.
+// Writes scripted replies in the format of each provider: whole JSON bodies, which the adapters accept in place of a
+// stream. Reasoning and calls have the ids and signatures that the APIs require when the reply is sent back.
 
 import type { FakeStep } from "../core/adapters/internal.ts";
 import type { JsonObject } from "../core/model/internal.ts";

@@ -1,7 +1,8 @@
-// The conformance suite of storages: key order, ranges and pagination, round trips, conditional batches (compare-and-swap on tags), expiry by
-// the clock of the storage, snapshot reads, watchers and concurrency.
+// The conformance suite of storages: key order, ranges and pagination, round trips, conditional batches
+// (compare-and-swap on tags), expiry by the clock of the storage, snapshot reads, watchers and concurrency.
 //
-// The suite writes into the tables of the runtime, whose keys have every kind of part: strings, and integers before and after strings.
+// The suite writes into the tables of the runtime, whose keys have every kind of part: strings, and integers before and
+// after strings.
 
 import type { Batch, Check, Key, Put, Query, Row, HostStorage, Written } from "../durable/internal.ts";
 import type { ConformanceCase } from "./conformance.ts";
@@ -58,7 +59,8 @@ export function storageSuite(make: () => Promise<StorageUnderTest>): readonly Co
 type Work = (storage: HostStorage, underTest: StorageUnderTest) => Promise<void>;
 type Cases = readonly (readonly [name: string, work: Work])[];
 
-// Key order. Code point order equals the byte order of UTF-8. The order of JavaScript strings (UTF-16 units) differs beyond U+FFFF.
+// Key order. Code point order equals the byte order of UTF-8. The order of JavaScript strings (UTF-16 units) differs
+// beyond U+FFFF.
 const ordering: Cases = [
   [
     "numbers in keys sort as numbers",
@@ -106,7 +108,8 @@ const ordering: Cases = [
   ],
 ];
 
-// Prefix queries, exclusive bounds, limits and reverse order: what pagination of sessions, events and messages relies on.
+// Prefix queries, exclusive bounds, limits and reverse order: what pagination of sessions, events and messages relies
+// on.
 const ranges: Cases = [
   [
     "a prefix selects the rows below it, and no others",

@@ -1,11 +1,14 @@
-// A provider for tests that refuses what the real one refuses. It is a `fetch` function, so nothing between the adapter and the network is replaced.
+// A provider for tests that refuses what the real one refuses. It is a `fetch` function, so nothing between the adapter
+// and the network is replaced.
 //
 // Theory of operation
 //   1. The path of the address tells the API. Other paths and other methods than POST are answered 404.
-//   2. violations() checks the request. If it violates a rule, the answer is the refusal of the provider, and no script is used.
+//   2. violations() checks the request. If it violates a rule, the answer is the refusal of the provider, and no script
+//      is used.
 //   3. Otherwise the next script, or `reply`, answers.
-//   4. For OpenAI Responses the items of requests and replies are kept under the id of the response and of the conversation, as the API stores them. A later request
-//      that names one of them is checked together with the stored items.
+//   4. For OpenAI Responses the items of requests and replies are kept under the id of the response and of the
+//      conversation, as the API stores them. A later request that names one of them is checked together with the stored
+//      items.
 
 import type { FetchLike } from "../core/engine/internal.ts";
 import type { Json, JsonObject } from "../core/model/internal.ts";
@@ -50,8 +53,8 @@ const stepTypes: { readonly [T in ProviderStep["type"]]: true } = {
 };
 
 /**
- * A provider for tests that answers 400, in the words of the provider, to requests which the documented rules of OpenAI Responses, OpenAI Chat Completions, Anthropic
- * Messages or Gemini forbid. {@link providerRules} lists the rules.
+ * A provider for tests that answers 400, in the words of the provider, to requests which the documented rules of OpenAI
+ * Responses, OpenAI Chat Completions, Anthropic Messages or Gemini forbid. {@link providerRules} lists the rules.
  *
  * @example
  * ```ts

@@ -1,5 +1,5 @@
-// A mutation breaks the behaviour of one or more rows of docs/acceptance.md. `npm run test:mutations` applies each of them and requires that a test that cites
-// the row fails (run.ts).
+// A mutation breaks the behaviour of one or more rows of docs/acceptance.md. `npm run test:mutations` applies each of
+// them and requires that a test that cites the row fails (run.ts).
 
 import type { RowId } from "./rows.ts";
 

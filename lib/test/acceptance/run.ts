@@ -1,6 +1,7 @@
-// `npm run test:mutations -- [--jobs N] [allm] [lash:12] [allm:1-40] …`: breaks the behaviour of every row of docs/acceptance.md that names a test, once for each mutation
-// of the tables in this folder, and runs the tests that cite the row. At least one of them must fail, and all of them must pass without the mutation. Exits
-// with 1 if a mutation was not found. It works in copies of the repository in the temporary folder of the system.
+// `npm run test:mutations -- [--jobs N] [allm] [lash:12] [allm:1-40] …`: breaks the behaviour of every row of
+// docs/acceptance.md that names a test, once for each mutation of the tables in this folder, and runs the tests that
+// cite the row. At least one of them must fail, and all of them must pass without the mutation. Exits with 1 if a
+// mutation was not found. It works in copies of the repository in the temporary folder of the system.
 
 import type { Mutation } from "./mutation.ts";
 import type { RowId } from "./rows.ts";

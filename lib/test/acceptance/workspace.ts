@@ -20,7 +20,9 @@ import { dirname, isAbsolute, join } from "node:path";
 
 import { mutated } from "./mutation.ts";
 
-/** The tests of one run that cite a row, by result. `broken`: files without results, because they could not be loaded. */
+/**
+ * The tests of one run that cite a row, by result. `broken`: files without results, because they could not be loaded.
+ */
 export type TestRun = {
   readonly passed: readonly string[];
   readonly failed: readonly string[];
@@ -42,7 +44,9 @@ export class Workspace {
     this.root = root;
   }
 
-  /** Copies the files of the repository, including those that are not committed yet, and links the installed packages. */
+  /**
+   * Copies the files of the repository, including those that are not committed yet, and links the installed packages.
+   */
   static copy(from: string, to: string): Workspace {
     const list = execFileSync("git", ["ls-files", "-co", "--exclude-standard", "-z"], { cwd: from, encoding: "utf8" });
     for (const file of list.split("\0").filter((name) => name !== "")) {
@@ -109,7 +113,10 @@ export class Workspace {
     for (const pid of this.#running) endGroup(pid);
   }
 
-  /** Runs a Node program in a process group of its own, which is ended with it: a test that a mutation breaks may leave processes behind. */
+  /**
+   * Runs a Node program in a process group of its own, which is ended with it: a test that a mutation breaks may leave
+   * processes behind.
+   */
   #run(args: readonly string[], env: { readonly [name: string]: string } = {}) {
     return new Promise<{ readonly code: number | null; readonly output: string }>((resolve, reject) => {
       const child = spawn(process.execPath, args, {

@@ -1,5 +1,6 @@
-// Runs a bundle in Chromium: a page on the loopback loads it, runs the scenes, and posts the results. The page has a strict Content Security Policy:
-// scripts and workers of its own origin only, and no `eval`. The sandbox needs WebAssembly, which has a keyword of its own.
+// Runs a bundle in Chromium: a page on the loopback loads it, runs the scenes, and posts the results. The page has a
+// strict Content Security Policy: scripts and workers of its own origin only, and no `eval`. The sandbox needs
+// WebAssembly, which has a keyword of its own.
 
 import type { Bundle } from "./bundle.ts";
 import type { SceneResults } from "./scenes.ts";
@@ -60,7 +61,9 @@ export async function openPage(content: () => { readonly files: Bundle; readonly
   return { origin: originOf(server), results, close: () => closed(server) };
 }
 
-/** Opens the page in a headless browser until it has posted its results. The browser writes into the given folder only. */
+/**
+ * Opens the page in a headless browser until it has posted its results. The browser writes into the given folder only.
+ */
 export async function visit(page: PageServer, executable: string, profile: string): Promise<SceneResults> {
   const flags = ["--headless=new", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"];
   const quiet = ["--disable-background-networking", "--disable-component-update", "--disable-sync"];

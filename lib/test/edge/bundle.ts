@@ -1,4 +1,5 @@
-// Builds bundles for runtimes without Node, from the built exports of the package. An import that cannot be bundled is an error.
+// Builds bundles for runtimes without Node, from the built exports of the package. An import that cannot be bundled is
+// an error.
 
 import { builtinModules } from "node:module";
 import { gzipSync } from "node:zlib";

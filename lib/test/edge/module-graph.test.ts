@@ -1,5 +1,6 @@
-// The import graph of each entry point: no Node module, so that it loads in a page and in a worker (except SQLite), and no package that users need
-// not install. The graph is that of a bundler, without types. `run.ts` runs the bundles in a browser and in workerd.
+// The import graph of each entry point: no Node module, so that it loads in a page and in a worker (except SQLite), and
+// no package that users need not install. The graph is that of a bundler, without types. `run.ts` runs the bundles in a
+// browser and in workerd.
 
 import { readFile } from "node:fs/promises";
 import { builtinModules } from "node:module";
@@ -14,7 +15,9 @@ const entryPoints = Object.entries(exports).flatMap(([name, entryPoint]) =>
   typeof entryPoint === "string" ? [] : [{ name, file: join(library, entryPoint.source) }],
 );
 
-/** The packages that an entry point may load. The pure ones need none; the JSON Schema validator is loaded on first use. */
+/**
+ * The packages that an entry point may load. The pure ones need none; the JSON Schema validator is loaded on first use.
+ */
 const packagesOf: { readonly [entryPoint: string]: readonly string[] } = {
   "./model": [],
   "./kernel": [],

@@ -1,5 +1,5 @@
-// Nothing may use the platform before the first request. Workers load modules in a global scope without random numbers, timers and I/O; code that uses
-// one of them there prevents the program from starting.
+// Nothing may use the platform before the first request. Workers load modules in a global scope without random numbers,
+// timers and I/O; code that uses one of them there prevents the program from starting.
 
 import { afterEach, expect, test, vi } from "vitest";
 

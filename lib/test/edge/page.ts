@@ -1,4 +1,5 @@
-// The program of the page: the scenes, and the client, with a handler in the same page and with the worker, which is another origin.
+// The program of the page: the scenes, and the client, with a handler in the same page and with the worker, which is
+// another origin.
 
 import type { Stage, SceneResults } from "./scenes.ts";
 import type { Json } from "everturn";

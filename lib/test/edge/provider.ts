@@ -1,5 +1,5 @@
-// A provider on the loopback for programs in a page and in a worker: streamed Chat Completions with CORS, as some providers allow. Its reply depends on
-// the last message.
+// A provider on the loopback for programs in a page and in a worker: streamed Chat Completions with CORS, as some
+// providers allow. Its reply depends on the last message.
 
 import type { IncomingMessage, ServerResponse } from "node:http";
 

@@ -1,10 +1,11 @@
-// The library without Node: the package is built, bundled, and run in Chromium and in workerd, with scripted models and with a provider on the
-// loopback. Prints the sizes of the bundles.
+// The library without Node: the package is built, bundled, and run in Chromium and in workerd, with scripted models and
+// with a provider on the loopback. Prints the sizes of the bundles.
 //
 //   npm run test:edge
 //
-// It needs a Chromium (apt-get install chromium; EVERTURN_CHROMIUM names another one) and, the first time, a network to install miniflare from.
-// EVERTURN_SKIP_BROWSER=1 and EVERTURN_SKIP_WORKERD=1 skip one of them. All files and processes are removed at the end, also after a failure.
+// It needs a Chromium (apt-get install chromium; EVERTURN_CHROMIUM names another one) and, the first time, a network to
+// install miniflare from. EVERTURN_SKIP_BROWSER=1 and EVERTURN_SKIP_WORKERD=1 skip one of them. All files and processes
+// are removed at the end, also after a failure.
 
 import type { PageServer } from "./browser.ts";
 import type { Provider } from "./provider.ts";

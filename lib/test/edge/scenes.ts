@@ -1,5 +1,5 @@
-// The scenes that run without Node: turns with a scripted model and with a provider over `fetch`, in memory and durable. Each returns its result as JSON;
-// `expected.ts` has the expected results.
+// The scenes that run without Node: turns with a scripted model and with a provider over `fetch`, in memory and
+// durable. Each returns its result as JSON; `expected.ts` has the expected results.
 
 import type { Engine, Json } from "everturn";
 

@@ -1,5 +1,5 @@
-// The tools that only this test needs: installed on first use, in a pinned version, into a cache that git ignores. A browser is not installed; the
-// machine has to have one.
+// The tools that only this test needs: installed on first use, in a pinned version, into a cache that git ignores. A
+// browser is not installed; the machine has to have one.
 
 import { execFile } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";

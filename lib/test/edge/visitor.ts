@@ -1,4 +1,5 @@
-// An HTTP client of the worker, from Node: turns as streams and as JSON responses, and turns that span several requests.
+// An HTTP client of the worker, from Node: turns as streams and as JSON responses, and turns that span several
+// requests.
 
 import type { SceneResults } from "./scenes.ts";
 import type { Json } from "everturn";
@@ -39,7 +40,10 @@ async function callTurns(server: Server): Promise<Json> {
   };
 }
 
-/** More requests than a tenant may begin in one tick of the event loop, one after the other and at once: none waits for another, which may have ended. */
+/**
+ * More requests than a tenant may begin in one tick of the event loop, one after the other and at once: none waits for
+ * another, which may have ended.
+ */
 async function callOften(server: Server): Promise<Json> {
   const read = async (): Promise<number> => (await ask(server, "/sessions/s1")).status;
   const statuses: number[] = [];
@@ -48,7 +52,10 @@ async function callOften(server: Server): Promise<Json> {
   return { read: statuses.filter((status) => status === 200).length, of: statuses.length };
 }
 
-/** A turn that one request starts, others read, and another ends; and a turn that continues after its reader has disconnected. */
+/**
+ * A turn that one request starts, others read, and another ends; and a turn that continues after its reader has
+ * disconnected.
+ */
 async function callKept(server: Server): Promise<Json> {
   const one = await ask(server, "/sessions", { input: "Tell me something for ever.", id: "s2" }, "text/event-stream");
   const beginner = new Reading(one);

@@ -1,5 +1,6 @@
-// The program that runs in workerd: the scenes, and sessions over HTTP with a provider. As in a deployment, one handler is created while the module loads,
-// when workerd allows neither I/O nor random numbers, one is created with the environment of a request, and one is in a durable object.
+// The program that runs in workerd: the scenes, and sessions over HTTP with a provider. As in a deployment, one handler
+// is created while the module loads, when workerd allows neither I/O nor random numbers, one is created with the
+// environment of a request, and one is in a durable object.
 
 import type { Stage } from "./scenes.ts";
 

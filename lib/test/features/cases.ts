@@ -1,7 +1,9 @@
-// What each row of the feature table in docs/guide/providers.md means: a call that asks for the feature, and the text of the HTTP request that shows it.
+// What each row of the feature table in docs/guide/providers.md means: a call that asks for the feature, and the text
+// of the HTTP request that shows it.
 //
-// `asked` is what a user writes; `null`: the library has no way to ask this API for the feature. `sent` is a part of the request (headers and body as JSON). `wrong` makes
-// the call wrong in the value of the feature: it replaces a part of the call's JSON, or is a function. A typed feature refuses it before anything is sent.
+// `asked` is what a user writes; `null`: the library has no way to ask this API for the feature. `sent` is a part of
+// the request (headers and body as JSON). `wrong` makes the call wrong in the value of the feature: it replaces a part
+// of the call's JSON, or is a function. A typed feature refuses it before anything is sent.
 
 import type { ChatOptions } from "everturn";
 import type { Json, JsonObject, Message } from "everturn/model";
@@ -44,7 +46,10 @@ export type FeatureCase = {
   readonly received?: { readonly [A in Api]?: string };
   /** The library does it without a setting, so there is no wrong value. */
   readonly isAutomatic?: boolean;
-  /** Replaces the first text by the second in the JSON of the call, or builds the wrong value. Absent: the feature is not checked by the library. */
+  /**
+   * Replaces the first text by the second in the JSON of the call, or builds the wrong value. Absent: the feature is
+   * not checked by the library.
+   */
   readonly wrong?: readonly [right: string, wrong: string] | ((api: Api) => unknown);
   /** The path of the warning, for APIs that report the feature. */
   readonly path?: string;
@@ -196,7 +201,9 @@ function content(
   return { asked: () => ({ messages }), sent, wrong, ...(path === undefined ? {} : { path }) };
 }
 
-/** A field of the request body that the caller sets under the API's own name, with the adapter options that it needs. */
+/**
+ * A field of the request body that the caller sets under the API's own name, with the adapter options that it needs.
+ */
 function bodyField(
   fields: { readonly [A in Api]?: { readonly [name: string]: Json } },
   wrong?: NonNullable<FeatureCase["wrong"]>,

@@ -1,5 +1,6 @@
-// Tries every cell of the feature table in docs/guide/providers.md: makes the call of its case (cases.ts) with an adapter of the API and a `fetch` that records the
-// request, and derives the word of the cell from what happened. A row without a case fails, and a case without a row.
+// Tries every cell of the feature table in docs/guide/providers.md: makes the call of its case (cases.ts) with an
+// adapter of the API and a `fetch` that records the request, and derives the word of the cell from what happened. A row
+// without a case fails, and a case without a row.
 
 import type { Api, Asked, FeatureCase } from "./cases.ts";
 import type { JsonObject } from "everturn/model";
@@ -17,7 +18,10 @@ import { apis, cases, providerOf } from "./cases.ts";
 
 type Word = "typed" | "passed through" | "reported" | "impossible";
 
-/** Known defects: features whose requests a provider refuses. An entry that is no longer refused fails its test and has to be removed. */
+/**
+ * Known defects: features whose requests a provider refuses. An entry that is no longer refused fails its test and has
+ * to be removed.
+ */
 const acceptedUntilFixed: { readonly [feature: string]: readonly string[] } = {};
 
 const guide = readFileSync(join(import.meta.dirname, "../../../docs/guide/providers.md"), "utf8");
@@ -120,7 +124,10 @@ async function refuses(api: Api, asked: Asked, wrong: FeatureCase["wrong"]): Pro
   }
 }
 
-/** What a call showed: its request (headers and body), the library's reply as JSON, the paths of the warnings, and what the provider refused. */
+/**
+ * What a call showed: its request (headers and body), the library's reply as JSON, the paths of the warnings, and what
+ * the provider refused.
+ */
 type Called = {
   readonly request: string;
   readonly reply: string;

@@ -1,7 +1,8 @@
-// A model provider on the loopback interface. It speaks the streaming protocols of OpenAI (Responses and Chat Completions), Anthropic (Messages) and Google
-// (Gemini), so the programs of the guides run with the adapters that a user has. It does not understand anything: a program has a list of
-// replies, and each request gets the first unused reply whose `when` occurs in the body of the request. It refuses what the real providers refuse
-// (`strictProvider` of `everturn/testing`).
+// A model provider on the loopback interface. It speaks the streaming protocols of OpenAI (Responses and Chat
+// Completions), Anthropic (Messages) and Google (Gemini), so the programs of the guides run with the adapters that a
+// user has. It does not understand anything: a program has a list of replies, and each request gets the first unused
+// reply whose `when` occurs in the body of the request. It refuses what the real providers refuse (`strictProvider` of
+// `everturn/testing`).
 
 import type { JsonObject } from "everturn";
 import type { StrictProvider, Violation } from "everturn/testing";
@@ -48,8 +49,8 @@ export class LoopbackProvider {
   }
 
   /**
-   * Adds the replies of a program and returns the address that stands for all providers. Requests that violate only `known` rules are reported and answered
-   * all the same.
+   * Adds the replies of a program and returns the address that stands for all providers. Requests that violate only
+   * `known` rules are reported and answered all the same.
    */
   address(program: string, replies: readonly Reply[], known: readonly string[] = []): string {
     const used = new Set<Reply>();

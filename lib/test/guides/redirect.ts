@@ -1,5 +1,6 @@
-// Loaded before a program of a guide (`node --import`): requests for the hosts of model providers go to the loopback provider, whose address is in
-// EVERTURN_GUIDE_PROVIDER. The program itself is the one in the guide, without any change.
+// Loaded before a program of a guide (`node --import`): requests for the hosts of model providers go to the loopback
+// provider, whose address is in EVERTURN_GUIDE_PROVIDER. The program itself is the one in the guide, without any
+// change.
 
 const hosts = ["api.openai.com", "api.anthropic.com", "generativelanguage.googleapis.com", "localhost:11434"];
 const provider = process.env["EVERTURN_GUIDE_PROVIDER"] ?? "";

@@ -1,4 +1,5 @@
-// What the loopback provider replies to each program of the guides: by the name of the guide, one list for each program in it.
+// What the loopback provider replies to each program of the guides: by the name of the guide, one list for each program
+// in it.
 
 import type { Reply } from "./provider.ts";
 

@@ -1,5 +1,5 @@
-// The `ts` code blocks of Markdown files and doc comments, as modules, and the `sh` code blocks with an output. docs.test.ts runs them; the test of the
-// packed types compiles the modules.
+// The `ts` code blocks of Markdown files and doc comments, as modules, and the `sh` code blocks with an output.
+// docs.test.ts runs them; the test of the packed types compiles the modules.
 
 import type { Dirent } from "node:fs";
 
@@ -122,7 +122,9 @@ function toModule(lines: readonly string[]): string {
   return `import { deepStrictEqual as expectEqual } from "node:assert";\n${out.join("\n")}\nvoid expectEqual;\n`;
 }
 
-/** Takes the newest statement off the end of what has been written: the lines back to the one before that ends in `;`. */
+/**
+ * Takes the newest statement off the end of what has been written: the lines back to the one before that ends in `;`.
+ */
 function takeStatement(out: string[]): string {
   const last = out.findLastIndex((line, index) => index < out.length - 1 && (line === "" || line.endsWith(";")));
   return out.splice(last + 1).join("\n");

@@ -1,5 +1,5 @@
-// Property tests of the turn machine (K2 to K6, S2), over turns that random hosts drive: any reply, any tool result, in any order, with
-// unexpected responses in between.
+// Property tests of the turn machine (K2 to K6, S2), over turns that random hosts drive: any reply, any tool result, in
+// any order, with unexpected responses in between.
 
 import type { SuspendedCell } from "../../src/core/model/internal.ts";
 import type { Effect, EffectResponse, Notice, Turn, TurnInput, TurnMachineConfig } from "everturn/kernel";

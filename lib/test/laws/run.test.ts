@@ -177,7 +177,8 @@ describe("[allm 43] [allm 71] [allm 72] [allm 124] R2: awaited verbs collect the
         expect(await outcome(() => stream(engineOf(played), "hi", chosen).result)).toEqual(folded);
         const stepped = await outcome(() => collectStep(streamStep(engineOf(played), "hi", chosen)));
         expect(await outcome(() => step(engineOf(played), "hi", chosen))).toEqual(stepped);
-        // The result of a stream has the step with an unknown tool; `collectStep` throws an error that carries this step.
+        // The result of a stream has the step with an unknown tool; `collectStep` throws an error that carries this
+        // step.
         const isUnknownTool = "name" in stepped && stepped.name === "UnknownToolError";
         const streamed = await outcome(() => streamStep(engineOf(played), "hi", chosen).result);
         if (!isUnknownTool) expect(streamed).toEqual(stepped);

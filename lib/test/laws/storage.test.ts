@@ -1,4 +1,5 @@
-// Property tests of stored data (S1), over generated values of every type: serialization is lossless, and parsing never throws.
+// Property tests of stored data (S1), over generated values of every type: serialization is lossless, and parsing never
+// throws.
 
 import type { StoredTypes } from "../../src/core/model/internal.ts";
 import type { StoredType } from "everturn/model";

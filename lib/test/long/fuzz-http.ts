@@ -1,9 +1,10 @@
-// Fuzzes the HTTP handler: random methods, paths, headers and bodies, mutated from valid requests, with valid, foreign and missing tokens.
+// Fuzzes the HTTP handler: random methods, paths, headers and bodies, mutated from valid requests, with valid, foreign
+// and missing tokens.
 //
 //   tsx --conditions=source lib/test/long/fuzz-http.ts [requests] [seed]
 //
-// Fails if a response has a status of 5xx, if a refused request wrote a row, if a response contains the secret of the other tenant or of the engine, or if the
-// handler rejects. Prints the counts by status and the peak memory.
+// Fails if a response has a status of 5xx, if a refused request wrote a row, if a response contains the secret of the
+// other tenant or of the engine, or if the handler rejects. Prints the counts by status and the peak memory.
 
 import type { Adapter, FakeScript } from "everturn";
 

@@ -1,9 +1,11 @@
-// The sandbox under attack: hostile cells on all workers, with the delay of the event loop, the peak memory of the process, and an innocent cell beside them.
+// The sandbox under attack: hostile cells on all workers, with the delay of the event loop, the peak memory of the
+// process, and an innocent cell beside them.
 //
 //   tsx --conditions=source lib/test/long/hostile-cells.ts [seconds]
 //
-// Fails if the p99 of the event loop is 50 ms or more, if the process grows by more than 1.5 GB, if a hostile cell does not end at a limit, or if an innocent
-// cell fails. The p99 is that of a machine with a free core; on a busy machine it is compared with the p99 of an idle process at the same time.
+// Fails if the p99 of the event loop is 50 ms or more, if the process grows by more than 1.5 GB, if a hostile cell does
+// not end at a limit, or if an innocent cell fails. The p99 is that of a machine with a free core; on a busy machine it
+// is compared with the p99 of an idle process at the same time.
 
 import type { CellLimits, CellResult } from "../../src/core/engine/internal.ts";
 

@@ -1,5 +1,6 @@
-// Attacks through replies of a provider, schemas of callers, tools that throw, deleted sessions and stored texts, on one process with a SQLite file. Reports for each
-// attack the peak memory of the process, and the response times of another tenant meanwhile.
+// Attacks through replies of a provider, schemas of callers, tools that throw, deleted sessions and stored texts, on
+// one process with a SQLite file. Reports for each attack the peak memory of the process, and the response times of
+// another tenant meanwhile.
 //
 //   tsx --conditions=source lib/test/long/hostile-replies.ts
 //
@@ -141,7 +142,10 @@ const hostileSchemas: readonly object[] = [
   items({ anyOf: [...Array.from({ length: 55 }, () => ({ type: "number" })), { type: "string" }] }),
 ];
 
-/** Control characters that must not reach a terminal: C0 other than line ends, C1, bidirectional controls and invisible tags. */
+/**
+ * Control characters that must not reach a terminal: C0 other than line ends, C1, bidirectional controls and invisible
+ * tags.
+ */
 function isControl(character: string): boolean {
   const code = character.codePointAt(0) ?? 0;
   const isC0OrC1 = (code < 0x20 && character !== "\n") || (code >= 0x7f && code <= 0x9f);

@@ -1,6 +1,6 @@
-// A turn of 5,000 steps: it runs in memory, runs durably, and is recovered from its journal, all in a process whose heap is limited to 300 MB
-// (`--max-old-space-size=230` and the young generation). The replay takes less than 3 s of the process's own time: the best of three counts,
-// because other processes may use the machine.
+// A turn of 5,000 steps: it runs in memory, runs durably, and is recovered from its journal, all in a process whose
+// heap is limited to 300 MB (`--max-old-space-size=230` and the young generation). The replay takes less than 3 s of
+// the process's own time: the best of three counts, because other processes may use the machine.
 
 import { getHeapStatistics } from "node:v8";
 

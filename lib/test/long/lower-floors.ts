@@ -1,5 +1,6 @@
-// The two lower floors without the upper ones: copies the workspace without `serve/`, `bridges/`, the configuration of the command and the apps, compiles
-// what is left, and runs the laws and the crash matrix there. Code cells run in a scripted executor, because the sandbox is a bridge.
+// The two lower floors without the upper ones: copies the workspace without `serve/`, `bridges/`, the configuration of
+// the command and the apps, compiles what is left, and runs the laws and the crash matrix there. Code cells run in a
+// scripted executor, because the sandbox is a bridge.
 
 import { spawnSync } from "node:child_process";
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";

@@ -1,11 +1,13 @@
 // MCP against real servers and killed processes. `npx tsx --conditions=source lib/test/long/mcp.ts`
 //
 //   1. every tool of the reference server, over stdio and over Streamable HTTP, with progress and a cancel
-//   2. a question of a server, the process killed with SIGKILL while it waits, and another process that answers: the reference server (which asks inside the call) with
-//      both replay policies, over stdio and HTTP, and a server of 2026-07-28
+//   2. a question of a server, the process killed with SIGKILL while it waits, and another process that answers: the
+//      reference server (which asks inside the call) with both replay policies, over stdio and HTTP, and a server of
+//      2026-07-28
 //   3. our server over stdio, called by the client of the SDK, in both kinds of protocol versions
 //
-// A child process (`child …`) holds a runtime over a SQLite file and one connection. It prints one line of JSON and waits to be killed.
+// A child process (`child …`) holds a runtime over a SQLite file and one connection. It prints one line of JSON and
+// waits to be killed.
 
 import type { McpOptions, McpServer } from "everturn/mcp";
 import type { JsonObject } from "everturn/model";
@@ -272,7 +274,9 @@ async function ownServer(mode: "auto" | "legacy"): Promise<void> {
   await client.close();
 }
 
-/** The server is killed and started again: it has forgotten the session of the client, whose next call connects again. */
+/**
+ * The server is killed and started again: it has forgotten the session of the client, whose next call connects again.
+ */
 async function restartedServer(): Promise<void> {
   const port = await freePort();
   const before = await everythingOverHttp(port);

@@ -1,5 +1,5 @@
-// What must hold at the end of a run in which processes were killed: every input was accepted once, every turn has ended, and no recorded effect was performed
-// again.
+// What must hold at the end of a run in which processes were killed: every input was accepted once, every turn has
+// ended, and no recorded effect was performed again.
 
 import type { Line } from "./world.ts";
 import type { HostStorage, Runtime } from "everturn/runtime";
@@ -28,7 +28,10 @@ export async function resting(storage: HostStorage, until: number, repeated: Rep
   }
 }
 
-/** Recorded effects that were performed again: those that began after an effect that only their response can have caused. */
+/**
+ * Recorded effects that were performed again: those that began after an effect that only their response can have
+ * caused.
+ */
 export function performedAgain(lines: readonly Line[]): readonly string[] {
   const again: string[] = [];
   const turns = new Map<string, { model: number; tools: Set<string> }>();

@@ -1,5 +1,5 @@
-// The package of the previous release, for tests in which two releases share a database. It is built from a recorded commit and kept in the temporary folder of the
-// system.
+// The package of the previous release, for tests in which two releases share a database. It is built from a recorded
+// commit and kept in the temporary folder of the system.
 
 import { execFile } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
@@ -12,7 +12,10 @@ import { pack } from "../../../tools/package/packed.ts";
 
 const run = promisify(execFile);
 
-/** The commit of the previous release. Version 0.1.0 is not published yet: until then, the last commit before the upgrade rule. Change it with each release. */
+/**
+ * The commit of the previous release. Version 0.1.0 is not published yet: until then, the last commit before the
+ * upgrade rule. Change it with each release.
+ */
 export const previousCommit = "0b2696c4";
 
 /** The path of its tarball; `null`: the history of this checkout does not contain the commit. */

@@ -1,5 +1,5 @@
-// A process that reads the events of many sessions concurrently, disconnects at random points and resumes from its cursor. On a stop message it reads
-// the remaining events and reports what it has seen.
+// A process that reads the events of many sessions concurrently, disconnects at random points and resumes from its
+// cursor. On a stop message it reads the remaining events and reports what it has seen.
 
 import type { RuntimeEvent } from "everturn/runtime";
 

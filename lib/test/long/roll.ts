@@ -1,11 +1,13 @@
-// A rolling upgrade: half of the workers run the packed previous release and half the packed current one, on one database. Workers of both are killed with SIGKILL and
-// started again, while messages are sent. Then the workers of the previous release are replaced by current ones. At the end every message has been accepted once,
-// every turn has ended, no recorded effect was performed again, and both releases have performed effects.
+// A rolling upgrade: half of the workers run the packed previous release and half the packed current one, on one
+// database. Workers of both are killed with SIGKILL and started again, while messages are sent. Then the workers of the
+// previous release are replaced by current ones. At the end every message has been accepted once, every turn has ended,
+// no recorded effect was performed again, and both releases have performed effects.
 //
 //   … roll.ts sqlite 40         40 kills on a SQLite file
 //   … roll.ts postgres 40       40 kills on Postgres
 //
-// All files and processes are removed at the end, also after a failure. Only the tarball of the previous release is kept.
+// All files and processes are removed at the end, also after a failure. Only the tarball of the previous release is
+// kept.
 
 import type { PostgresServer } from "../postgres-server.ts";
 import type { Runtime } from "everturn/runtime";
@@ -58,7 +60,10 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => pr
 
 const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
-/** Installs both releases, each in a project of its own with the same worker program. Returns `false` if there is no previous release. */
+/**
+ * Installs both releases, each in a project of its own with the same worker program. Returns `false` if there is no
+ * previous release.
+ */
 async function install(): Promise<boolean> {
   const previous = await previousTarball();
   if (previous === null) return false;
@@ -101,7 +106,10 @@ async function begin(release: Release, target: string): Promise<ChildProcess> {
   return child;
 }
 
-/** Keeps one worker of a release running, and kills it at random moments, until there have been enough kills. Returns the last worker, which is running. */
+/**
+ * Keeps one worker of a release running, and kills it at random moments, until there have been enough kills. Returns
+ * the last worker, which is running.
+ */
 async function rolling(release: Release, target: string): Promise<ChildProcess> {
   for (;;) {
     const worker = await begin(release, target);

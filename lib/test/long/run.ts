@@ -1,11 +1,14 @@
-// The long test: several workers at a time on one SQLite file or one Postgres database, killed with SIGKILL at random moments some hundred times, while
-// messages are sent and a reader follows the events. On Postgres, connections are ended and the server is killed and started again meanwhile. At the end every message has been accepted exactly once, every turn has ended, no recorded effect has been performed again, and the
-// reader has seen each stored event and each text delta exactly once.
+// The long test: several workers at a time on one SQLite file or one Postgres database, killed with SIGKILL at random
+// moments some hundred times, while messages are sent and a reader follows the events. On Postgres, connections are
+// ended and the server is killed and started again meanwhile. At the end every message has been accepted exactly once,
+// every turn has ended, no recorded effect has been performed again, and the reader has seen each stored event and each
+// text delta exactly once.
 //
 //   npm run test:long              200 kills
 //   … run.ts 50                    another number of kills
 //   … run.ts 200 postgres 4        on Postgres, with four workers
-//   … run.ts 20 postgres 2 failover   on Postgres with a synchronous standby. In the middle the primary is killed, its address leads to the standby while
+//   … run.ts 20 postgres 2 failover   on Postgres with a synchronous standby. In the middle the primary is killed, its
+//                                     address leads to the standby while
 //                                  that is read-only, and then the standby is promoted.
 //
 // All files and processes are removed at the end, also after a failure.
@@ -40,9 +43,11 @@ const workerCount = Number(process.argv[4] ?? 2);
 /** A standby is promoted once, instead of other outages. */
 const withFailover = onPostgres && process.argv[5] === "failover";
 /**
- * The limit of the time from the kill of a worker to the next effect of its turn, while the database can be reached, and of the latency of a delta: the 99th
- * percentile, in milliseconds. On a quiet machine of two cores a worker starts in less than `quietStartMs` in the median. On a machine that other programs keep
- * busy, processes start and run late, and the 99th percentile tells how late: there the medians are limited, by these numbers times the ratio of the start times.
+ * The limit of the time from the kill of a worker to the next effect of its turn, while the database can be reached,
+ * and of the latency of a delta: the 99th percentile, in milliseconds. On a quiet machine of two cores a worker starts
+ * in less than `quietStartMs` in the median. On a machine that other programs keep busy, processes start and run late,
+ * and the 99th percentile tells how late: there the medians are limited, by these numbers times the ratio of the start
+ * times.
  */
 const takeoverLimitMs = 2000;
 const deltaLimitMs = 250;
@@ -134,7 +139,10 @@ function throughPort(url: string, port: number): string {
   return changed.href;
 }
 
-/** Kills the primary and promotes the standby, after some of the workers were killed. Returns the violations of the standby while it was read-only. */
+/**
+ * Kills the primary and promotes the standby, after some of the workers were killed. Returns the violations of the
+ * standby while it was read-only.
+ */
 async function failingOver(kills: { readonly count: number }): Promise<readonly string[]> {
   const [failover] = failovers;
   if (failover === undefined) return [];
@@ -154,7 +162,10 @@ async function failingOver(kills: { readonly count: number }): Promise<readonly 
   return answered;
 }
 
-/** A storage must not answer from a standby, in neither mode. Returns the operations that it answered or reported as unknown. */
+/**
+ * A storage must not answer from a standby, in neither mode. Returns the operations that it answered or reported as
+ * unknown.
+ */
 async function answersOfStandby(url: string): Promise<readonly string[]> {
   const violations: string[] = [];
   const row = { table: "sessions", key: ["", ids[0] ?? ""] } as const;
@@ -186,7 +197,10 @@ const killed: { readonly pid: number; readonly at: number }[] = [];
 /** When the server was down, or half of the connections were ended, in milliseconds of the wall clock. */
 const outageTimes: { readonly from: number; readonly until: number }[] = [];
 
-/** Ends half of the connections, or kills the server and starts it again, until there have been enough outages. Returns how often it did each. */
+/**
+ * Ends half of the connections, or kills the server and starts it again, until there have been enough outages. Returns
+ * how often it did each.
+ */
 async function breaking(signal: AbortSignal): Promise<{ readonly ended: number; readonly killed: number }> {
   const outages = { ended: 0, killed: 0 };
   const [server] = servers;
@@ -235,7 +249,10 @@ async function repeated<T>(operation: () => Promise<T>): Promise<T> {
 type Takeover = {
   /** How long until another worker performed the next effect of the turn, in milliseconds. */
   readonly ms: number;
-  /** The database was not reachable, or the observed connections were lost, at some moment in between or in the second before the kill. */
+  /**
+   * The database was not reachable, or the observed connections were lost, at some moment in between or in the second
+   * before the kill.
+   */
   readonly duringOutage: boolean;
 };
 
@@ -291,7 +308,10 @@ async function killing(kills: { count: number; early: number; died: number }): P
   }
 }
 
-/** Sends messages to sessions, some of them twice with the same idempotency key, until it is stopped. Returns the messages. */
+/**
+ * Sends messages to sessions, some of them twice with the same idempotency key, until it is stopped. Returns the
+ * messages.
+ */
 async function talking(sessions: Runtime, signal: AbortSignal): Promise<ReadonlyMap<string, string>> {
   const said = new Map<string, string>();
   for (let count = 0; !signal.aborted; count += 1) {

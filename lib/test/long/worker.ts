@@ -1,4 +1,5 @@
-// A worker that drives open turns until it is killed. On a stop message it shuts down gracefully and releases its leases.
+// A worker that drives open turns until it is killed. On a stop message it shuts down gracefully and releases its
+// leases.
 
 import { runtime } from "everturn/runtime";
 

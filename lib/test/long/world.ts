@@ -19,14 +19,20 @@ export type Line = {
   /** When it was performed, in milliseconds of the wall clock. */
   readonly at: number;
   readonly turn: string;
-  /** Identifies the effect within its turn: the length of the history of a model call, or the idempotency key of a tool call. */
+  /**
+   * Identifies the effect within its turn: the length of the history of a model call, or the idempotency key of a tool
+   * call.
+   */
   readonly effect: string;
   /** The attempt, unique over all processes. */
   readonly nonce: string;
   readonly tool: string | null;
 };
 
-/** An append-only log file for several processes: each line is written atomically and synced before the process continues. */
+/**
+ * An append-only log file for several processes: each line is written atomically and synced before the process
+ * continues.
+ */
 export class WorldLog {
   readonly #file: number;
 
@@ -71,7 +77,10 @@ function isPostgres(target: string): boolean {
   return target.startsWith("postgres://");
 }
 
-/** On SQLite a short lease, so that the turns of a killed worker are taken over soon. On Postgres the default: a killed worker is recognised. */
+/**
+ * On SQLite a short lease, so that the turns of a killed worker are taken over soon. On Postgres the default: a killed
+ * worker is recognised.
+ */
 export function leaseOn(target: string): { readonly lease?: { readonly ttlMs: number; readonly renewMs: number } } {
   return isPostgres(target) ? {} : { lease: { ttlMs: 600, renewMs: 150 } };
 }
@@ -81,7 +90,9 @@ const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve,
 /** A text delta contains the time at which it was emitted, so that the reader can compute its latency. */
 export const stampedWord = /(\d{13})\.\d+ /g;
 
-/** An agent that answers each message with text, two tool calls, and more text, slowly enough to be killed in between. */
+/**
+ * An agent that answers each message with text, two tool calls, and more text, slowly enough to be killed in between.
+ */
 export function slowAgent(log: WorldLog | null): Engine {
   const nonces = { count: 0 };
   const nonce = () => `${process.pid}-${(nonces.count += 1)}`;

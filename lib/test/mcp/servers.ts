@@ -1,4 +1,5 @@
-// MCP servers for tests: the reference server as a process, and a server of the current protocol version in this process.
+// MCP servers for tests: the reference server as a process, and a server of the current protocol version in this
+// process.
 
 import type { McpServer as ServerAddress } from "everturn/mcp";
 
@@ -17,7 +18,10 @@ export function everything(): ServerAddress {
   return { command: process.execPath, args: [everythingProgram, "stdio"] };
 }
 
-/** A travel agency of protocol version 2026-07-28, over HTTP requests that do not leave the process. `log` lists what its tools did. */
+/**
+ * A travel agency of protocol version 2026-07-28, over HTTP requests that do not leave the process. `log` lists what
+ * its tools did.
+ */
 export class Agency {
   readonly log: string[] = [];
   /** The names of the tools; a change takes effect with the next request. */

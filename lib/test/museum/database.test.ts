@@ -1,5 +1,5 @@
-// S1, H1: the current sources open the databases that releases wrote, whatever state their sessions were left in, and finish every session. What is
-// recorded is not performed again.
+// S1, H1: the current sources open the databases that releases wrote, whatever state their sessions were left in, and
+// finish every session. What is recorded is not performed again.
 
 import type { Runtime, RuntimeEvent, SessionSummary, TurnHandle } from "everturn/runtime";
 import type { Ending } from "./database/ending.ts";
@@ -107,7 +107,8 @@ const differences: { readonly [version: number]: { readonly [Name in EngineName]
     cut_before_finalize: {
       thread: endings.cut_before_finalize.thread.map((line) => line.replace(/^event /, "user ")),
     },
-    // The result of a tool that is safe to repeat is recorded with the next step, so it was not recorded when the process was killed.
+    // The result of a tool that is safe to repeat is recorded with the next step, so it was not recorded when the
+    // process was killed.
     cut_after_claim: { performed: { ...endings.cut_after_claim.performed, look: 1 } },
   },
 };

@@ -1,5 +1,6 @@
-// The samples of stored data (the museum): values of every stored type in every variant, as a real conversation produces them.
-// `npm run museum` writes them into the folder of the current version, once, before a release. The folder of a released version is never changed.
+// The samples of stored data (the museum): values of every stored type in every variant, as a real conversation
+// produces them. `npm run museum` writes them into the folder of the current version, once, before a release. The
+// folder of a released version is never changed.
 
 import type { Failure, JsonObject, Session, StoredType, TurnEvent, TurnOutcome } from "everturn/model";
 import type { StoredTypes, SuspendedCell } from "../../src/core/model/internal.ts";

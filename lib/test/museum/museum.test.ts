@@ -1,4 +1,5 @@
-// S1: every release reads the data that older releases stored. Each folder holds the data of one version and is never changed.
+// S1: every release reads the data that older releases stored. Each folder holds the data of one version and is never
+// changed.
 
 import type { TurnRecord } from "everturn/runtime";
 

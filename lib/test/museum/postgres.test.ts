@@ -1,4 +1,5 @@
-// S1: the current sources open the databases of older releases on Postgres, with the tables that those releases had, and finish their open turns.
+// S1: the current sources open the databases of older releases on Postgres, with the tables that those releases had,
+// and finish their open turns.
 
 import type { PostgresServer } from "../postgres-server.ts";
 import type { SessionSummary } from "everturn/runtime";

@@ -1,5 +1,5 @@
-// The samples of the rows of the durable runtime: a value of every table; open and ended turns with their journals; and the state of each turn after every
-// journal row.
+// The samples of the rows of the durable runtime: a value of every table; open and ended turns with their journals; and
+// the state of each turn after every journal row.
 
 import type { JournalRow, StoredValues, TurnStart } from "../../src/durable/rows/values.ts";
 import type { EffectResponse, Turn, TurnInput, TurnMachineConfig } from "everturn/kernel";

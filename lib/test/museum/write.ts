@@ -1,5 +1,6 @@
-// Writes the samples into the folder of the current version. Existing files are not changed: a new type is added to the folder, and a change of an
-// existing one requires a new version. A folder that was never committed may be deleted and written again.
+// Writes the samples into the folder of the current version. Existing files are not changed: a new type is added to the
+// folder, and a change of an existing one requires a new version. A folder that was never committed may be deleted and
+// written again.
 
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";

@@ -1,13 +1,14 @@
-// Compiles the published types as users compile them: `npm pack`, `npm install` of the tarball in a project outside the workspace, then plain
-// `tsc --strict` without `skipLibCheck`, with every supported TypeScript and both module resolutions. The project imports every entry point, passes the
-// handles of SQLite drivers to the storage, and contains all code examples of the documentation and the application in `support/`. The application is also
-// run as each compiler emits it, and has to print `support/output.txt`.
+// Compiles the published types as users compile them: `npm pack`, `npm install` of the tarball in a project outside the
+// workspace, then plain `tsc --strict` without `skipLibCheck`, with every supported TypeScript and both module
+// resolutions. The project imports every entry point, passes the handles of SQLite drivers to the storage, and contains
+// all code examples of the documentation and the application in `support/`. The application is also run as each
+// compiler emits it, and has to print `support/output.txt`.
 //
 //   npm run test:types              all compilers
 //   npm run test:types -- 5.4 7.0   these compilers
 //
-// The compilers are installed as aliases (`typescript-5.4`) into the temporary project, so they are no dependencies of the workspace. It needs npm with a
-// network or a filled cache. All files are removed at the end, also after a failure.
+// The compilers are installed as aliases (`typescript-5.4`) into the temporary project, so they are no dependencies of
+// the workspace. It needs npm with a network or a filled cache. All files are removed at the end, also after a failure.
 
 import { execFile } from "node:child_process";
 import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
@@ -54,7 +55,10 @@ import Database from "libsql";
 export const storage = sqliteStorage(new Database(":memory:"));
 `;
 
-/** Handlers of the user's own in Restate: sessions are called from every kind of context, and the services are passed to every function that serves them. */
+/**
+ * Handlers of the user's own in Restate: sessions are called from every kind of context, and the services are passed to
+ * every function that serves them.
+ */
 const handlers = `import * as restate from "@restatedev/restate-sdk";
 import * as lambda from "@restatedev/restate-sdk/lambda";
 import { runtime } from "everturn/runtime";
@@ -215,8 +219,8 @@ function aliasOf(compiler: string): string {
 }
 
 /**
- * Returns the errors that the compiler reports, one string each. Errors inside the declaration files of other packages are left out: `hono`, which an
- * example imports, needs the types of the DOM and TypeScript 5.7.
+ * Returns the errors that the compiler reports, one string each. Errors inside the declaration files of other packages
+ * are left out: `hono`, which an example imports, needs the types of the DOM and TypeScript 5.7.
  */
 async function compile(
   folder: string,
@@ -238,7 +242,10 @@ async function compile(
   return messages.filter((message) => message !== "" && !/^node_modules\/(?!everturn\/)/.test(message));
 }
 
-/** Emits the application with the compiler and runs it. Returns how its output differs from the expected one; none if it is equal. */
+/**
+ * Emits the application with the compiler and runs it. Returns how its output differs from the expected one; none if it
+ * is equal.
+ */
 async function runSupport(folder: string, compiler: string, project: string): Promise<readonly string[]> {
   const out = join(folder, "out", `${compiler}-${project}`);
   const errors = await compile(folder, compiler, `${project}.support`, ["--outDir", out]);

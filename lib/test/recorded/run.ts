@@ -1,4 +1,5 @@
-// `npm run test:recorded -- DIR`: compares what the codecs decode with recorded replies of the providers below DIR, field by field. See replies/check.ts.
+// `npm run test:recorded -- DIR`: compares what the codecs decode with recorded replies of the providers below DIR,
+// field by field. See replies/check.ts.
 
 import { existsSync } from "node:fs";
 

@@ -1,4 +1,5 @@
-// Three Restate nodes that keep every entry on two of them. One is killed while turns are in flight; every turn ends. Then it starts again, and another one is killed.
+// Three Restate nodes that keep every entry on two of them. One is killed while turns are in flight; every turn ends.
+// Then it starts again, and another one is killed.
 
 import { faultsOf, performedAgain, ranTwice, resting } from "../long/oracles.ts";
 import { readLog } from "../long/world.ts";
@@ -23,7 +24,8 @@ export async function clusterTest(): Promise<readonly string[]> {
       const added = Array.from({ length: sessionsPerRound }, (_, count) => `${node.name}-${count}`);
       ids.push(...added);
       for (const id of added) said.set(`hello ${id}`, id);
-      // At the same time, so that many turns are in flight however quick the machine is. The node is killed as soon as one of them has begun.
+      // At the same time, so that many turns are in flight however quick the machine is. The node is killed as soon as
+      // one of them has begun.
       const starting = Promise.all(added.map((id) => web.start(`hello ${id}`, { id })));
       const before = readLog(log).length;
       await until("a turn begins", () => readLog(log).length > before, 5);

@@ -1,5 +1,5 @@
-// The crash matrix with a real Restate server: at each crash point the process is killed while Restate drives its turn. Its connections end, Restate repeats the
-// invocation, and the next process continues.
+// The crash matrix with a real Restate server: at each crash point the process is killed while Restate drives its turn.
+// Its connections end, Restate repeats the invocation, and the next process continues.
 
 import type { RuntimeOptions } from "everturn/runtime";
 import type { CrashHost, CrashReport } from "everturn/testing";

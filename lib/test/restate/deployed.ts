@@ -1,4 +1,5 @@
-// A deployment for the tests: Postgres, a Restate server of one or several nodes, service processes behind one address, and a web process (this one).
+// A deployment for the tests: Postgres, a Restate server of one or several nodes, service processes behind one address,
+// and a web process (this one).
 
 import type { PostgresServer } from "../postgres-server.ts";
 import type { Http2Proxy } from "./http2-proxy.ts";
@@ -31,7 +32,10 @@ export type Deployed = {
   readonly log: string;
   /** The web process. */
   readonly web: RestateRuntime;
-  /** Which requests of the web process are lost: with this probability, and the probability that only the response is lost. */
+  /**
+   * Which requests of the web process are lost: with this probability, and the probability that only the response is
+   * lost.
+   */
   readonly losses: { request: number; response: number; count: number };
   /** Starts the service process number `index`, with this lease time in milliseconds. Default: that of the runtime. */
   readonly startService: (index: number, leaseMs?: number) => Promise<ChildProcess>;

@@ -1,5 +1,6 @@
-// The example deployment (examples/restate): two processes of `everturn serve --drive restate` behind haproxy, with one Restate node and with three. A turn is started
-// at one process and read at the other one; then a process is killed, and the next turn ends as well.
+// The example deployment (examples/restate): two processes of `everturn serve --drive restate` behind haproxy, with one
+// Restate node and with three. A turn is started at one process and read at the other one; then a process is killed,
+// and the next turn ends as well.
 
 import type { ChildProcess } from "node:child_process";
 

@@ -1,5 +1,6 @@
-// An implementation of what the handlers need of Restate, in memory and on a clock that a test advances: invocations with idempotency keys and delays, one
-// exclusive invocation at a time for each key, recorded steps, and attempts that are repeated. For tests without a Restate server.
+// An implementation of what the handlers need of Restate, in memory and on a clock that a test advances: invocations
+// with idempotency keys and delays, one exclusive invocation at a time for each key, recorded steps, and attempts that
+// are repeated. For tests without a Restate server.
 
 import type { Handler, Handlers } from "../../src/durable/restate/handlers.ts";
 import type { Invocation, SendRequest } from "../../src/durable/restate/invocation.ts";

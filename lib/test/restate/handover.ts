@@ -1,5 +1,6 @@
-// The Restate server is killed while a process drives a turn, and the process lives. The attempt is then over for the process (`attemptCompletedSignal`): it hands
-// the turn over while the server is down, although it could renew its lease for ever. When the server runs again, the next attempt continues the turn.
+// The Restate server is killed while a process drives a turn, and the process lives. The attempt is then over for the
+// process (`attemptCompletedSignal`): it hands the turn over while the server is down, although it could renew its
+// lease for ever. When the server runs again, the next attempt continues the turn.
 
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,5 +1,5 @@
-// One address for several service processes: haproxy with HTTP/2 on both sides. Without haproxy, a proxy in Node with the same rules: requests round robin to the
-// processes that can be reached.
+// One address for several service processes: haproxy with HTTP/2 on both sides. Without haproxy, a proxy in Node with
+// the same rules: requests round robin to the processes that can be reached.
 
 import type { ClientHttp2Session, IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
 
@@ -24,7 +24,10 @@ export type Http2Proxy = {
 /** The configuration of the example deployment, whose addresses are replaced. */
 const example = join(import.meta.dirname, "../../../examples/restate/haproxy.cfg");
 
-/** Starts a proxy in front of the ports of service processes, which may start later. `node`: the one without checks, also if haproxy is installed. */
+/**
+ * Starts a proxy in front of the ports of service processes, which may start later. `node`: the one without checks,
+ * also if haproxy is installed.
+ */
 export async function startHttp2Proxy(
   targets: readonly number[],
   kind: Http2Proxy["kind"] = "haproxy",

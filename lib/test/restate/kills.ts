@@ -1,5 +1,6 @@
-// The kill test: service processes and the Restate server are killed with SIGKILL at random moments while messages are sent and a reader follows the events. A part
-// of the requests to Restate is lost on purpose, and in the last phase all of them, so that the sweeper finishes these turns alone.
+// The kill test: service processes and the Restate server are killed with SIGKILL at random moments while messages are
+// sent and a reader follows the events. A part of the requests to Restate is lost on purpose, and in the last phase all
+// of them, so that the sweeper finishes these turns alone.
 
 import type { Seen } from "../long/reader.ts";
 import type { Deployed } from "./deployed.ts";
@@ -107,7 +108,10 @@ async function talking(web: Pick<Runtime, "send">, said: Map<string, string>, ov
   }
 }
 
-/** Kills a service process and starts it again, until there have been enough kills. Returns the last process, which runs. */
+/**
+ * Kills a service process and starts it again, until there have been enough kills. Returns the last process, which
+ * runs.
+ */
 async function killing(
   { startService }: Deployed,
   index: number,

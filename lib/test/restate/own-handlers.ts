@@ -1,9 +1,13 @@
-// Handlers of the user's own that call sessions, and callers that call the handlers of the library in unusual ways, with a real Restate server.
+// Handlers of the user's own that call sessions, and callers that call the handlers of the library in unusual ways,
+// with a real Restate server.
 //
 //   sessions    unusual ids, of a tenant; the service process and the server are killed while a handler waits
-//   repeated    requests that are sent many times, with one idempotency key and without, also after a restart of the server
-//   refused     keys and bodies that can never be accepted: the response comes at once, and Restate does not repeat the call
-//   visible     turn, step and outcome in the state and the results that the user interface shows; the timeouts of the handlers
+//   repeated    requests that are sent many times, with one idempotency key and without, also after a restart of the
+//               server
+//   refused     keys and bodies that can never be accepted: the response comes at once, and Restate does not repeat the
+//               call
+//   visible     turn, step and outcome in the state and the results that the user interface shows; the timeouts of the
+//               handlers
 
 import type { Deployed } from "./deployed.ts";
 import type { RestateNode } from "./restate-server.ts";

@@ -1,4 +1,5 @@
-// A service process with a handler of the user's own beside the services of the library: it calls sessions through its context.
+// A service process with a handler of the user's own beside the services of the library: it calls sessions through its
+// context.
 
 import * as restate from "@restatedev/restate-sdk";
 import { restateSession } from "everturn/restate";

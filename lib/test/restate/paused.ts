@@ -1,6 +1,8 @@
-// A service process is paused (SIGSTOP) while it drives turns, as by a frozen host. It lives, so nothing proves that it has ended: its turns are taken over when their
-// leases have expired, and not before. The proxy does not check the processes, so every other request reaches the paused one and hangs there: sweeps, and
-// invocations that should continue the turns. After it resumes, nothing that it does is recorded. With haproxy, which checks the processes, the same holds.
+// A service process is paused (SIGSTOP) while it drives turns, as by a frozen host. It lives, so nothing proves that it
+// has ended: its turns are taken over when their leases have expired, and not before. The proxy does not check the
+// processes, so every other request reaches the paused one and hangs there: sweeps, and invocations that should
+// continue the turns. After it resumes, nothing that it does is recorded. With haproxy, which checks the processes, the
+// same holds.
 
 import type { Http2Proxy } from "./http2-proxy.ts";
 import type { HostStorage } from "everturn/runtime";
@@ -18,14 +20,15 @@ const sessionCount = 12;
 const warmUp = ["w1", "w2", "w3", "w4"];
 const leaseMs = 6000;
 /**
- * A lease expires at the earliest this long after the pause. Renewals are a quarter of a lease apart, and late on a busy machine. An ended process is
- * recognised in about a second, so a takeover without proof would be much earlier.
+ * A lease expires at the earliest this long after the pause. Renewals are a quarter of a lease apart, and late on a
+ * busy machine. An ended process is recognised in about a second, so a takeover without proof would be much earlier.
  */
 const earliestMs = 0.4 * leaseMs;
 /**
- * When a turn is taken over at the latest: its lease expires, then at most four rounds follow. A round is a pause of the sweeper and a sweep, which may hang in the
- * paused process for `patienceMs` of the services. The first one sends one `resume`, the second one two and the others four, so at least one of them reaches the other
- * process; one round is for a sweep that hangs twice. Two seconds are for a busy machine.
+ * When a turn is taken over at the latest: its lease expires, then at most four rounds follow. A round is a pause of
+ * the sweeper and a sweep, which may hang in the paused process for `patienceMs` of the services. The first one sends
+ * one `resume`, the second one two and the others four, so at least one of them reaches the other process; one round is
+ * for a sweep that hangs twice. Two seconds are for a busy machine.
  */
 const latestMs = leaseMs + 4 * (patienceOf({ lease: { ttlMs: leaseMs, renewMs: leaseMs / 4 } }) + sweepMs) + 2000;
 
@@ -65,7 +68,8 @@ async function pausedBehind(kind: Http2Proxy["kind"]): Promise<readonly string[]
       const next = readLog(log).find((line) => line.turn === turn && line.pid === other.pid);
       return next === undefined ? [] : [next.at - at];
     });
-    // The invocation that began the first turn of the session hangs and holds the key of the session, so only the sweeper continues it.
+    // The invocation that began the first turn of the session hangs and holds the key of the session, so only the
+    // sweeper continues it.
     const repliedAt = Date.now();
     await Promise.all(ids.map((id) => web.send(id, `more ${id}`)));
     await resting(storage, Date.now() + patienceMs);

@@ -1,4 +1,5 @@
-// What the parts of the test have measured. Each line is printed when it is known, and all of them once more at the end.
+// What the parts of the test have measured. Each line is printed when it is known, and all of them once more at the
+// end.
 
 const lines: string[] = [];
 

@@ -1,7 +1,9 @@
-// Real Restate servers for tests: the binary of the package `@restatedev/restate-server`, on loopback, with its data in a temporary folder.
+// Real Restate servers for tests: the binary of the package `@restatedev/restate-server`, on loopback, with its data in
+// a temporary folder.
 //
-// The server has another licence (BSL 1.1) and 216 MB, so it is no dependency of the workspace. It is installed on first use, in a pinned version, into a cache
-// that git ignores. Its telemetry is off: install scripts do not run, and `RESTATE_DISABLE_TELEMETRY` is set.
+// The server has another licence (BSL 1.1) and 216 MB, so it is no dependency of the workspace. It is installed on
+// first use, in a pinned version, into a cache that git ignores. Its telemetry is off: install scripts do not run, and
+// `RESTATE_DISABLE_TELEMETRY` is set.
 
 import type { ChildProcess } from "node:child_process";
 
@@ -48,7 +50,10 @@ export async function startRestate(): Promise<RestateNode & { readonly close: ()
   return { ...node, close };
 }
 
-/** Starts a cluster: every partition and every log entry is on `replication` of the nodes. Default: 2, or 1 for one node. */
+/**
+ * Starts a cluster: every partition and every log entry is on `replication` of the nodes. Default: 2, or 1 for one
+ * node.
+ */
 export async function startRestateCluster(count: number, replication = Math.min(2, count)): Promise<RestateCluster> {
   const binary = await serverBinary();
   const folder = await mkdtemp(join(tmpdir(), "everturn-restate-"));

@@ -1,11 +1,12 @@
-// The tests with a real Restate server, which is installed on first use. Service processes and servers are killed; every turn has to end, and no recorded effect may
-// be performed again.
+// The tests with a real Restate server, which is installed on first use. Service processes and servers are killed;
+// every turn has to end, and no recorded effect may be performed again.
 //
 //   npm run test:restate                       all parts
-//   npm run test:restate -- kills 40           one part: handlers, handover, upgrade, spread, paused, cluster, example, kills N,
-//                                              crash N (every n-th point)
+//   npm run test:restate -- kills 40           one part: handlers, handover, upgrade, spread, paused, cluster, example,
+//                                              kills N, crash N (every n-th point)
 //
-// What the parts measured is printed once more at the end. All files and processes are removed at the end, also after a failure.
+// What the parts measured is printed once more at the end. All files and processes are removed at the end, also after a
+// failure.
 
 import { availableParallelism, loadavg } from "node:os";
 

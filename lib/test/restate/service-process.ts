@@ -1,4 +1,5 @@
-// What the service processes of the tests with Restate have in common: they serve their sessions until the parent process sends a message or ends.
+// What the service processes of the tests with Restate have in common: they serve their sessions until the parent
+// process sends a message or ends.
 
 import type { RestateService } from "everturn/restate";
 import type { Runtime } from "everturn/runtime";
@@ -21,7 +22,10 @@ type ServiceProcess = {
   readonly services?: readonly RestateService[];
 };
 
-/** Serves the sessions, and tells the parent process when they are served. On a message it hands its turns over and ends. */
+/**
+ * Serves the sessions, and tells the parent process when they are served. On a message it hands its turns over and
+ * ends.
+ */
 export async function serveUntilStopped(options: ServiceProcess): Promise<void> {
   const { sessions, port, ingress, graceMs, close, services = [] } = options;
   const server = await serveRestate({

@@ -1,5 +1,5 @@
-// Two processes under load, of which one is killed: how the turns are spread, and how long it takes until the other process continues. The same with Restate and
-// with Postgres workers.
+// Two processes under load, of which one is killed: how the turns are spread, and how long it takes until the other
+// process continues. The same with Restate and with Postgres workers.
 
 import type { Line } from "../long/world.ts";
 import type { Runtime } from "everturn/runtime";

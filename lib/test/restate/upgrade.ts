@@ -1,4 +1,5 @@
-// A new version of the code is deployed while turns are open. A turn keeps the configuration with which it was accepted, whichever version of the code drives it.
+// A new version of the code is deployed while turns are open. A turn keeps the configuration with which it was
+// accepted, whichever version of the code drives it.
 //
 //   stays         its invocation has begun on the old deployment, and ends there
 //   handed over   the old process shuts down: the new deployment continues the turn
@@ -33,7 +34,8 @@ export async function upgradeTest(): Promise<readonly string[]> {
       await registerRestateDeployment({ ingress: node.ingress, admin: node.admin, uri });
       return service;
     };
-    // Instructions are pinned when a turn is accepted. The turns are accepted inside Restate, so by the deployment of that moment.
+    // Instructions are pinned when a turn is accepted. The turns are accepted inside Restate, so by the deployment of
+    // that moment.
     const start = async (id: string): Promise<string> => {
       const response = await fetch(`${node.ingress}/EverturnSession/${encodeURIComponent(`/${id}`)}/start`, {
         method: "POST",

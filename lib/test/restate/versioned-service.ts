@@ -1,5 +1,6 @@
-// A service process of one version of the code: the model answers with the version of the code that called it and the instructions in the request. The tool
-// `wait` returns when a file exists that has the name of the session; another file has one character for each of its calls.
+// A service process of one version of the code: the model answers with the version of the code that called it and the
+// instructions in the request. The tool `wait` returns when a file exists that has the name of the session; another
+// file has one character for each of its calls.
 
 import type { Adapter } from "everturn";
 import type { ModelEvent } from "everturn/model";

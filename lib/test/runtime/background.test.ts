@@ -1,5 +1,5 @@
-// Model calls that continue at the provider after a crash (background mode): the process that takes over reads the response instead of sending the
-// request again.
+// Model calls that continue at the provider after a crash (background mode): the process that takes over reads the
+// response instead of sending the request again.
 
 import type { Process } from "./world.ts";
 import type { Engine } from "everturn";

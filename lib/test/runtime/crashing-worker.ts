@@ -1,8 +1,9 @@
-// A program for tests of takeovers: a worker over the SQLite file of its first argument. The engine `healthy` has a tool that takes a while, and the engine
-// `deadly` one that kills its process. Each prints its name when it is run.
+// A program for tests of takeovers: a worker over the SQLite file of its first argument. The engine `healthy` has a
+// tool that takes a while, and the engine `deadly` one that kills its process. Each prints its name when it is run.
 //
-// The second argument is the number of turns beside the deadly one that have to be open in the process before it is killed; `0`: it is killed at once.
-// While that number is not 0, the healthy tool never ends, so that the process is killed in the middle of all of them.
+// The second argument is the number of turns beside the deadly one that have to be open in the process before it is
+// killed; `0`: it is killed at once. While that number is not 0, the healthy tool never ends, so that the process is
+// killed in the middle of all of them.
 
 import { setTimeout as delay } from "node:timers/promises";
 

@@ -1,4 +1,5 @@
-// What remains of a session after its deletion: neither the branches of its chat nor the replies that its turns have cached.
+// What remains of a session after its deletion: neither the branches of its chat nor the replies that its turns have
+// cached.
 
 import type { HostStorage, Runtime } from "everturn/runtime";
 

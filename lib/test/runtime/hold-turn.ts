@@ -1,4 +1,5 @@
-// A program for tests of takeovers: starts a turn whose model never answers, on the SQLite file of its first argument, prints `held` and stays.
+// A program for tests of takeovers: starts a turn whose model never answers, on the SQLite file of its first argument,
+// prints `held` and stays.
 
 import { engine } from "everturn";
 import { sqliteStorage } from "everturn/host/sqlite";

@@ -1,4 +1,5 @@
-// Credentials of MCP servers that a provider calls (Anthropic's `authorization_token`, OpenAI's `authorization`): they are never stored with a turn, and adapters add them to the request.
+// Credentials of MCP servers that a provider calls (Anthropic's `authorization_token`, OpenAI's `authorization`): they
+// are never stored with a turn, and adapters add them to the request.
 
 import type { ProviderTool } from "../../src/core/model/internal.ts";
 import type { HostStorage } from "everturn/runtime";

@@ -1,5 +1,5 @@
-// The behaviour of lash's durable host: rows 73–87, 91, 94, 98 and 100 of docs/acceptance.md, and the lessons of its difficult bugs. Tested through
-// the entry point of the runtime, except for rules that are pure functions.
+// The behaviour of lash's durable host: rows 73–87, 91, 94, 98 and 100 of docs/acceptance.md, and the lessons of its
+// difficult bugs. Tested through the entry point of the runtime, except for rules that are pure functions.
 
 import type { Write } from "./world.ts";
 import type { ModelRequest } from "everturn/model";
@@ -1053,8 +1053,8 @@ describe("lessons of lash's hard bugs", () => {
       const tablesOfTurn = ["journal", "entries", "events", "ledger", "turns"] as const;
       const values = JSON.stringify(await Promise.all(tablesOfTurn.map((table) => world.values(table))));
       const named = values.replaceAll(/turn-[0-9a-f]{20}/g, "turn").replaceAll(/(epoch":)\d/g, "$10");
-      // When and where an effect was performed is stored for people, and no replay reads it. The others are digests of values that contain the turn id.
-      // So is the number of attempts that were thrown away, which a crash increases.
+      // When and where an effect was performed is stored for people, and no replay reads it. The others are digests of
+      // values that contain the turn id. So is the number of attempts that were thrown away, which a crash increases.
       const untimed = named.replaceAll(/"timing":\{[^}]*\}/g, '"timing":null').replaceAll(/("discarded":)\d+/g, "$10");
       return JSON.parse(untimed.replaceAll(/((?:hash|digest)\\*":\\*")\w+/g, "$1"));
     };

@@ -1,5 +1,5 @@
-// Starts many turns at once in several processes with limits over one storage, and records how many are performed at the same time. There is no worker: a
-// turn that is not started when a slot becomes free would never end.
+// Starts many turns at once in several processes with limits over one storage, and records how many are performed at
+// the same time. There is no worker: a turn that is not started when a slot becomes free would never end.
 
 import type { Adapter } from "everturn";
 import type { HostStorage, RuntimeLimits } from "everturn/runtime";

@@ -1,7 +1,8 @@
-// The crash matrix (H7) over engines with middleware: a kill at a crash point changes nothing that it would not change without middleware. `npm test` samples crash points;
-// EVERTURN_CRASH_POINTS=all kills at every one.
+// The crash matrix (H7) over engines with middleware: a kill at a crash point changes nothing that it would not change
+// without middleware. `npm test` samples crash points; EVERTURN_CRASH_POINTS=all kills at every one.
 //
-// The response cache is not among them: with it, a model call that was begun and not recorded is not sent again, which the matrix requires. middleware.test.ts has that case.
+// The response cache is not among them: with it, a model call that was begun and not recorded is not sent again, which
+// the matrix requires. middleware.test.ts has that case.
 
 import type { Middleware } from "everturn/engine";
 import type { CrashScenario } from "everturn/testing";

@@ -1,4 +1,5 @@
-// Middleware of durable turns: what it did is recorded, so neither a replay nor a process that takes over runs it again.
+// Middleware of durable turns: what it did is recorded, so neither a replay nor a process that takes over runs it
+// again.
 
 import type { Write } from "./world.ts";
 import type { Middleware } from "everturn/engine";

@@ -1,5 +1,5 @@
-// The options of durable verbs and their errors: JSON only, no API key, an existing engine and session, and a status that allows the verb, as for the
-// verbs of everturn/session.
+// The options of durable verbs and their errors: JSON only, no API key, an existing engine and session, and a status
+// that allows the verb, as for the verbs of everturn/session.
 
 import type { Process } from "./world.ts";
 import type { Json, JsonObject, Message, Session } from "everturn/model";

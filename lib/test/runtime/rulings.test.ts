@@ -1,5 +1,5 @@
-// The rules Q1 to Q15 of ARCHITECTURE.md, each as the behaviour that a program observes: through the entry point of the runtime, over a storage that
-// survives processes.
+// The rules Q1 to Q15 of ARCHITECTURE.md, each as the behaviour that a program observes: through the entry point of the
+// runtime, over a storage that survives processes.
 
 import type { Write } from "./world.ts";
 import type { FakeScript } from "everturn";
@@ -1194,7 +1194,9 @@ describe("Q13 structuredFinalize", () => {
 });
 
 describe("Q14 restarting a step", () => {
-  /** A turn that was interrupted in its second step while the tool ran, and whose recorded step does not match the code. */
+  /**
+   * A turn that was interrupted in its second step while the tool ran, and whose recorded step does not match the code.
+   */
   async function diedWorld({ pays = {} }: { pays?: Partial<ToolDefinition<JsonObject>> }) {
     const world = new World();
     const barrier = gate();

@@ -1,4 +1,5 @@
-// What every storage that offers `search` does. A host's test passes a function that opens its storage, and one that opens the same rows again.
+// What every storage that offers `search` does. A host's test passes a function that opens its storage, and one that
+// opens the same rows again.
 
 import type { HostStorage, Runtime } from "everturn/runtime";
 

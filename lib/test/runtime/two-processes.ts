@@ -1,4 +1,5 @@
-// Helpers for tests with several runtimes over one storage: two processes with random delays, and a process that can be paused.
+// Helpers for tests with several runtimes over one storage: two processes with random delays, and a process that can be
+// paused.
 
 import type { FakeScript } from "everturn";
 import type { HostStorage, Runtime, RuntimeOptions } from "everturn/runtime";
@@ -63,7 +64,10 @@ export const sharedHosts: readonly Shared[] = [
 /** A lease of 300 ms, for tests with a clock that is advanced by hand. */
 export const shortLease = { ttlMs: 300, renewMs: 100 };
 
-/** An engine with a scripted model, a tool `erase` that needs approval and a manual tool `fetch`. `ran` lists the runs of `erase`. */
+/**
+ * An engine with a scripted model, a tool `erase` that needs approval and a manual tool `fetch`. `ran` lists the runs
+ * of `erase`.
+ */
 export function talker(scripts: readonly FakeScript[]) {
   const ran: string[] = [];
   const adapter = fake({ scripts });
@@ -130,7 +134,10 @@ export async function texts(sessions: Runtime, id: string): Promise<readonly str
   return session.thread.messages.map(messageText);
 }
 
-/** Two processes over one storage in memory. The model is controlled by the test, and writes of the first process can be held (`gate`). */
+/**
+ * Two processes over one storage in memory. The model is controlled by the test, and writes of the first process can be
+ * held (`gate`).
+ */
 export function pausedProcess({
   base = handClock(),
   ...rest

@@ -1,5 +1,6 @@
-// A simulated world for tests of the durable runtime: the storage, the time and the log of external effects survive the processes. A process
-// that is killed reads and writes nothing any more, as after a power failure: its `finally` blocks have no effect.
+// A simulated world for tests of the durable runtime: the storage, the time and the log of external effects survive the
+// processes. A process that is killed reads and writes nothing any more, as after a power failure: its `finally` blocks
+// have no effect.
 
 import type { TableName } from "../../src/durable/internal.ts";
 import type { Changes } from "../../src/durable/rows/batch.ts";

@@ -85,8 +85,9 @@ const chat: Target = {
 const responses: Target = {
   codec: openaiResponses,
   context: contextOf("openai", "gpt-5.4"),
-  // The API accepts things that the types do not declare. OpenAI's Codex sends a reply without the id and status that the API assigns, and the status of a
-  // custom call. OpenAI's guide names the call of a local shell output by `call_id`; the type has `id` instead.
+  // The API accepts things that the types do not declare. OpenAI's Codex sends a reply without the id and status that
+  // the API assigns, and the status of a custom call. OpenAI's guide names the call of a local shell output by
+  // `call_id`; the type has `id` instead.
   preamble: [
     'import type { ResponseCreateParamsStreaming, ResponseCustomToolCall, ResponseInputItem } from "openai/resources/responses/responses";',
     'type Words = { type: "output_text"; text: string; annotations: [] } | { type: "refusal"; refusal: string };',
@@ -227,7 +228,8 @@ const responses: Target = {
 const messages: Target = {
   codec: anthropicMessages,
   context: contextOf("anthropic", "claude-opus-4-7"),
-  // The SDK uses version 2026-10-21 of the API, which has no sampling settings. The codec uses 2023-06-01, which has them, for models that support them.
+  // The SDK uses version 2026-10-21 of the API, which has no sampling settings. The codec uses 2023-06-01, which has
+  // them, for models that support them.
   preamble: [
     'import type { MessageCreateParamsStreaming } from "@anthropic-ai/sdk/resources/messages";',
     "type Body = MessageCreateParamsStreaming & { temperature?: number; top_p?: number; top_k?: number };",
@@ -296,8 +298,8 @@ const messages: Target = {
 const generateContent: Target = {
   codec: geminiGenerateContent,
   context: contextOf("gemini", "gemini-3.1-pro-preview"),
-  // The request type of the SDK has other names than the API; its parts are equal. Its enums are those of the API, except that the API also accepts
-  // thinking levels in lower case, as in its documentation.
+  // The request type of the SDK has other names than the API; its parts are equal. Its enums are those of the API,
+  // except that the API also accepts thinking levels in lower case, as in its documentation.
   preamble: [
     'import type { Content, GenerationConfig, SafetySetting, ThinkingLevel, Tool, ToolConfig } from "@google/genai";',
     "type Plain<T> = T extends ThinkingLevel ? `${T}` | Lowercase<`${T}`> : T extends string ? `${T}` : PlainObject<T>;",

@@ -1,5 +1,6 @@
-// Mutations for the simulator: each breaks one rule of the runtime, and the simulator must find it. A mutation wraps the storage of every process (drops
-// checks or rows), or replaces a text in one source file when the program is bundled (`source`). `rule`: the oracle that has to find it, if no other one can.
+// Mutations for the simulator: each breaks one rule of the runtime, and the simulator must find it. A mutation wraps
+// the storage of every process (drops checks or rows), or replaces a text in one source file when the program is
+// bundled (`source`). `rule`: the oracle that has to find it, if no other one can.
 
 import type { HostStorage, StorageBatch, StorageRow } from "everturn/runtime";
 import type { SimulationOptions } from "everturn/testing";

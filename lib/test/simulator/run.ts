@@ -1,5 +1,5 @@
-// The long run of the simulator. Bundles a worker program, runs seeds in several processes, and prints every seed with a violation, shrunk, and how to run
-// it again.
+// The long run of the simulator. Bundles a worker program, runs seeds in several processes, and prints every seed with
+// a violation, shrunk, and how to run it again.
 //
 //   tsx --conditions=source lib/test/simulator/run.ts                       seeds on memory, SQLite and Postgres, then every mutation
 //   … run.ts seeds 100000 [first seed]                                      many seeds on memory

@@ -1,5 +1,6 @@
-// Puts the expiry of rows under a simulated clock, for a storage that judges expiry by the clock of its server. Expiries are kept here; the server gets rows
-// that last for years. Correct only if all operations go through one wrapper, one at a time, as in the simulator.
+// Puts the expiry of rows under a simulated clock, for a storage that judges expiry by the clock of its server.
+// Expiries are kept here; the server gets rows that last for years. Correct only if all operations go through one
+// wrapper, one at a time, as in the simulator.
 
 import type { HostStorage, StorageBatch, StorageRow } from "everturn/runtime";
 

@@ -21,7 +21,10 @@ type Open = SimulationOptions["storage"];
 
 const inMemory: Open = (clock) => memoryStorage({ clock });
 
-/** The storage of a name: `memory`, `sqlite`, or the URL of a Postgres database. Each run removes the rows of the run before it. */
+/**
+ * The storage of a name: `memory`, `sqlite`, or the URL of a Postgres database. Each run removes the rows of the run
+ * before it.
+ */
 export function simulatedStorage(name: string): { readonly open: Open; readonly close: () => Promise<void> } {
   if (name === "memory") return { open: inMemory, close: async () => undefined };
   if (name === "sqlite") {
@@ -45,7 +48,8 @@ export function simulatedStorage(name: string): { readonly open: Open; readonly 
 /** Runs a simulation on a storage and in memory. A difference between both is a violation of H7. */
 export async function simulateAsInMemory(options: SimulationOptions): Promise<SimulationReport> {
   const report = await simulate(options);
-  // The runtime wraps a storage that several releases may share (its format), and the order of reads at the same moment follows from that.
+  // The runtime wraps a storage that several releases may share (its format), and the order of reads at the same moment
+  // follows from that.
   const expected = await simulate({
     ...options,
     storage: (clock) => ({ ...memoryStorage({ clock }), durability: "durable" }),

@@ -1,4 +1,5 @@
-// Runs a range of seeds in one process and prints one line of JSON for each hundred seeds and each seed with a violation. Started by `run.ts`.
+// Runs a range of seeds in one process and prints one line of JSON for each hundred seeds and each seed with a
+// violation. Started by `run.ts`.
 //
 // On a real database every seed runs on memory too: both runs must have the same numbers of events, writes and effects.
 

@@ -1,6 +1,8 @@
-// A turn that survives `kill -9`, over SQLite. Runs in an empty project with the installed package, under every runtime that has a driver.
+// A turn that survives `kill -9`, over SQLite. Runs in an empty project with the installed package, under every runtime
+// that has a driver.
 //
-//   durable.mjs start    starts a turn; the process kills itself in the second model call, after the tool's result was recorded
+//   durable.mjs start    starts a turn; the process kills itself in the second model call, after the tool's result was
+//                        recorded
 //   durable.mjs finish   another process continues the turn, and checks that the tool ran once
 
 import { appendFileSync, readFileSync } from "node:fs";

@@ -1,5 +1,5 @@
-// Runs in an empty project with the installed package, under every runtime: imports all entry points, runs a turn with a tool, and a durable turn in memory.
-// Arguments: the entry points, then `sqlite` if the runtime has a driver.
+// Runs in an empty project with the installed package, under every runtime: imports all entry points, runs a turn with
+// a tool, and a durable turn in memory. Arguments: the entry points, then `sqlite` if the runtime has a driver.
 
 const [specifiers, storage] = process.argv.slice(2);
 for (const specifier of specifiers.split(",")) {

@@ -1,21 +1,25 @@
 // The interactive conversation: sends typed messages to the durable runtime and shows the events of its turns.
 //
 // Theory of operation
-//   One loop: show the open turn until it ends (follow.ts), ask for what the session waits for (pending-prompts.ts), then prompt for the next message.
-//   The chat keeps only the session id, the model of `/model` and unsent text between these steps: it reads the session before each of them,
-//   so it continues correctly after another process has changed the session, and after `kill -9` of this one.
-//   A turn that another process drives is shown in the same way as a turn started here. While it is shown, the chat tries once a second to recover
-//   it, which succeeds as soon as the lease of its process was released or has expired.
+//   One loop: show the open turn until it ends (follow.ts), ask for what the session waits for (pending-prompts.ts),
+//   then prompt for the next message. The chat keeps only the session id, the model of `/model` and unsent text between
+//   these steps: it reads the session before each of them, so it continues correctly after another process has changed
+//   the session, and after `kill -9` of this one. A turn that another process drives is shown in the same way as a turn
+//   started here. While it is shown, the chat tries once a second to recover it, which succeeds as soon as the lease of
+//   its process was released or has expired.
 //
 // How the chat ends
-//   Ctrl-D, two Ctrl-C, /quit     the workspace is closed by the caller, which releases the lease of a turn that is still running
+//   Ctrl-D, two Ctrl-C, /quit     the workspace is closed by the caller, which releases the lease of a turn that is
+//                                 still running
 //   terminal closed, SIGTERM      the lease is released too; nothing is printed to a closed terminal
 //   kill -9                       the lease expires; `chat --continue` shows that it waits for that
 //
 // Invariants
-//   1. A message that the session cannot accept now (a pending call, a parked turn) becomes the draft of the next prompt.
+//   1. A message that the session cannot accept now (a pending call, a parked turn) becomes the draft of the next
+//      prompt.
 //   2. Pending approvals and questions are asked for before the next message is sent.
-//   3. Text from models, tools and stored sessions is made safe (terminal/safe-text.ts) before it is printed: it cannot send escape sequences.
+//   3. Text from models, tools and stored sessions is made safe (terminal/safe-text.ts) before it is printed: it cannot
+//      send escape sequences.
 
 import type { Line } from "../terminal/prompt.ts";
 import type { Workspace } from "../workspace.ts";
@@ -48,8 +52,9 @@ const recoverEveryMs = 1000;
 type Status = "continue" | "exit";
 
 /**
- * The note below a turn whose lease another process holds. A process that was killed cannot release its lease, and the chat cannot see whether the
- * process is alive: it waits until the lease expires, at most one lease time after the last event. A lease that lasts longer was renewed.
+ * The note below a turn whose lease another process holds. A process that was killed cannot release its lease, and the
+ * chat cannot see whether the process is alive: it waits until the lease expires, at most one lease time after the last
+ * event. A lease that lasts longer was renewed.
  */
 function drivenElsewhere(quietMs: number): string {
   const expiresInMs = leaseMs + recoverEveryMs - quietMs;

@@ -1,4 +1,5 @@
-// The line that the chat prints at the end of a turn; empty where the reply or the pending prompt already shows how the turn ended.
+// The line that the chat prints at the end of a turn; empty where the reply or the pending prompt already shows how the
+// turn ended.
 
 import type { TurnOutcome } from "everturn/model";
 

@@ -1,5 +1,6 @@
-// Shows one turn on the screen until it ends or the user exits. Ctrl-C cancels the turn durably, in whichever process it runs; a second Ctrl-C exits.
-// A line that is typed and sent meanwhile is delivered by the busy policy of the chat; unsent text is returned as a draft.
+// Shows one turn on the screen until it ends or the user exits. Ctrl-C cancels the turn durably, in whichever process
+// it runs; a second Ctrl-C exits. A line that is typed and sent meanwhile is delivered by the busy policy of the chat;
+// unsent text is returned as a draft.
 
 import type { Live, Screen } from "../terminal/screen.ts";
 import type { Colours } from "../terminal/style.ts";
@@ -18,7 +19,10 @@ import { ChatView } from "./view.ts";
 /** How long the exit waits for a pending cancel to be stored, in milliseconds. */
 const cancelWaitMs = 2000;
 
-/** The time without an event after which a note about the driving process interrupts an unfinished text, in milliseconds. */
+/**
+ * The time without an event after which a note about the driving process interrupts an unfinished text, in
+ * milliseconds.
+ */
 export const quietNoteMs = 2000;
 
 /** What the parts of the chat share. */
@@ -53,8 +57,8 @@ export type FollowOptions = {
   /** Text that is at the prompt already. */
   readonly typed: string;
   /**
-   * Returns a note about the process that drives the turn, if it is another one; otherwise an empty text. Called for every redraw. `quietMs`: the
-   * time since the last event of the turn, in milliseconds.
+   * Returns a note about the process that drives the turn, if it is another one; otherwise an empty text. Called for
+   * every redraw. `quietMs`: the time since the last event of the turn, in milliseconds.
    */
   readonly whereabouts: (quietMs: number) => string;
 };
@@ -81,8 +85,8 @@ export async function followTurn(
     return { rows: [...rows, ...line.rows], cursor };
   };
   const draw = (): void => {
-    // No live rows can be drawn below an unfinished line of text. If its process has stopped, nothing would show that the chat waits for the lease:
-    // the text is ended, and the live rows appear.
+    // No live rows can be drawn below an unfinished line of text. If its process has stopped, nothing would show that
+    // the chat waits for the lease: the text is ended, and the live rows appear.
     const isStalled = !view.isOver && view.live(now()).length === 0 && now() - lastEventAt >= quietNoteMs;
     if (isStalled && whereabouts(now() - lastEventAt) !== "") screen.print(view.close(), noLive);
     screen.live(live());

@@ -1,4 +1,5 @@
-// Entry point of the interactive chat (`everturn chat`). Standard input and output must be a terminal; `everturn run` is for pipes.
+// Entry point of the interactive chat (`everturn chat`). Standard input and output must be a terminal; `everturn run`
+// is for pipes.
 
 import type { Workspace } from "../workspace.ts";
 

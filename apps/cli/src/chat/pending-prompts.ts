@@ -1,8 +1,10 @@
-// Human approval and answers in the chat: asks the user for what the session waits for, which is the approval of a call, the answer to a question, or the
-// result of a manual call. An answer is a line that Enter submits. It is stored immediately; Ctrl-C postpones it and the session keeps waiting.
+// Human approval and answers in the chat: asks the user for what the session waits for, which is the approval of a
+// call, the answer to a question, or the result of a manual call. An answer is a line that Enter submits. It is stored
+// immediately; Ctrl-C postpones it and the session keeps waiting.
 //
-// A decision carries the digest of the call that was shown, so that it cannot count for another call (A1). Other answers carry the version of the session that
-// was shown (compare-and-swap), so that an answer given elsewhere meanwhile is not overwritten.
+// A decision carries the digest of the call that was shown, so that it cannot count for another call (A1). Other
+// answers carry the version of the session that was shown (compare-and-swap), so that an answer given elsewhere
+// meanwhile is not overwritten.
 
 import type { ChatContext } from "./follow.ts";
 import type { Json, JsonObject } from "everturn";
@@ -121,9 +123,9 @@ type ApprovalAnswer =
   | { readonly type: "deny"; readonly reason: string };
 
 /**
- * Parses the typed answer to an approval: `y`, `yes`, `n`, `no`, `e`, `edit` in any case, and `no` may be followed by a reason for the model. Only
- * a whole line decides: a single key would approve a call while the user is still typing a message, and would leave the rest of the word as input
- * for the next prompt. An empty line decides nothing.
+ * Parses the typed answer to an approval: `y`, `yes`, `n`, `no`, `e`, `edit` in any case, and `no` may be followed by a
+ * reason for the model. Only a whole line decides: a single key would approve a call while the user is still typing a
+ * message, and would leave the rest of the word as input for the next prompt. An empty line decides nothing.
  */
 export function parseApproval(text: string): ApprovalAnswer {
   const answer = text.trim();
@@ -193,7 +195,10 @@ function later({ screen, colours }: ChatContext): "later" {
   return "later";
 }
 
-/** Prints a call completely, before the prompt. If its first rows are not on the screen any more, the last row says so and names the call again. */
+/**
+ * Prints a call completely, before the prompt. If its first rows are not on the screen any more, the last row says so
+ * and names the call again.
+ */
 function showCall({ screen, colours }: ChatContext, call: PendingToolCall, what: string): void {
   const { title, details } = pendingCallText(call);
   const margin = [{ text: "    ", style: plain }];

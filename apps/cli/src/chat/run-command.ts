@@ -1,7 +1,9 @@
-// Executes the slash commands of the chat. slash-commands.ts declares and parses them; this file acts on the conversation.
+// Executes the slash commands of the chat. slash-commands.ts declares and parses them; this file acts on the
+// conversation.
 //
-// A command prints its result and returns to the prompt. Commands that start a turn (`/continue`) pass its handle to `chat.follow`, and the loop of the
-// conversation shows it. An error that a command throws is printed by the conversation and does not end the chat.
+// A command prints its result and returns to the prompt. Commands that start a turn (`/continue`) pass its handle to
+// `chat.follow`, and the loop of the conversation shows it. An error that a command throws is printed by the
+// conversation and does not end the chat.
 
 import type { Conversation } from "./conversation.ts";
 import type { CommandName } from "./slash-commands.ts";
@@ -158,7 +160,10 @@ async function show(chat: Conversation, argument: string): Promise<void> {
   screen.print(renderTranscript(view?.session.thread.messages ?? [], { width: screen.width, colours }));
 }
 
-/** `/model`: prints or sets the model of the following turns. The name is checked by the provider; only its form is checked here. */
+/**
+ * `/model`: prints or sets the model of the following turns. The name is checked by the provider; only its form is
+ * checked here.
+ */
 function model(chat: Conversation, argument: string): void {
   const { settings, model: initial, engineName } = chat.workspace;
   if (argument === "") {
@@ -203,7 +208,10 @@ async function usage(chat: Conversation): Promise<void> {
   );
 }
 
-/** `/export FILE`: a `.md` file gets the conversation, any other the record of the newest turn. The file is created for its owner only (mode 600). */
+/**
+ * `/export FILE`: a `.md` file gets the conversation, any other the record of the newest turn. The file is created for
+ * its owner only (mode 600).
+ */
 async function exportTo(chat: Conversation, argument: string): Promise<void> {
   const id = current(chat);
   if (id === null) return;

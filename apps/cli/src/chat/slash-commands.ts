@@ -1,4 +1,5 @@
-// The slash commands of the chat: their names and help texts, and the parser of typed input. All other input is a message to the model.
+// The slash commands of the chat: their names and help texts, and the parser of typed input. All other input is a
+// message to the model.
 
 export type CommandName = keyof typeof commands;
 
@@ -38,7 +39,10 @@ const aliases: { readonly [word: string]: CommandName } = {
   "?": "help",
 };
 
-/** Parses typed input. A path (`/etc/hosts`), a slash after a space, and a text of several lines are messages, not commands. */
+/**
+ * Parses typed input. A path (`/etc/hosts`), a slash after a space, and a text of several lines are messages, not
+ * commands.
+ */
 export function parseInput(typed: string): ParsedInput {
   if (typed.trim() === "") return { type: "nothing" };
   const [, word, argument = ""] = /^\/([\w?-]+)(?:[ \t]+([^\n]*))?$/.exec(typed.trimEnd()) ?? [];

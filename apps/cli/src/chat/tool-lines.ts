@@ -54,7 +54,10 @@ function argumentsText(args: JsonObject, width = 60): string {
   );
 }
 
-/** A value whose invisible characters are replaced by their code points, as in the prompt that asked for the approval of the call. */
+/**
+ * A value whose invisible characters are replaced by their code points, as in the prompt that asked for the approval of
+ * the call.
+ */
 function visible(value: Json): string {
   return visibleText(typeof value === "string" ? value : JSON.stringify(value));
 }

@@ -1,5 +1,6 @@
-// The input history of the prompt (arrow keys), stored as JSON lines in a file next to the database, with mode 0600. The file is compacted when it
-// has twice as many entries as are kept. Errors of the file are ignored: the history then lasts as long as the process.
+// The input history of the prompt (arrow keys), stored as JSON lines in a file next to the database, with mode 0600.
+// The file is compacted when it has twice as many entries as are kept. Errors of the file are ignored: the history then
+// lasts as long as the process.
 
 import { lstatSync, chmodSync, readFileSync, renameSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -58,7 +59,8 @@ function load(path: string): string[] {
   });
   const newest = entries.slice(-mostKept);
   try {
-    // Compaction at twice the size makes its cost amortised constant. The rename is atomic: a reader sees the old or the new file.
+    // Compaction at twice the size makes its cost amortised constant. The rename is atomic: a reader sees the old or
+    // the new file.
     if (entries.length > 2 * mostKept) {
       const compacted = `${path}.${process.pid}`;
       writePrivateFile(compacted, newest.map((entry) => `${JSON.stringify(entry)}\n`).join(""));

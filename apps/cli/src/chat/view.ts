@@ -1,5 +1,6 @@
-// The view of one turn: converts events to text to print and to live rows (spinner, running tools). Pure: it reads no clock and writes to no
-// terminal. Output is append-only: when a step is reset, a note tells the user to ignore the text above.
+// The view of one turn: converts events to text to print and to live rows (spinner, running tools). Pure: it reads no
+// clock and writes to no terminal. Output is append-only: when a step is reset, a note tells the user to ignore the
+// text above.
 
 import type { Colours, Style } from "../terminal/style.ts";
 import type { RunningTool } from "./tool-lines.ts";
@@ -116,7 +117,10 @@ export class ChatView {
     return open === null ? "" : open.stream.end();
   }
 
-  /** The text to print for what changed in the open reply. A reply without deltas, for example of another process, is printed completely. */
+  /**
+   * The text to print for what changed in the open reply. A reply without deltas, for example of another process, is
+   * printed completely.
+   */
   #changed(change: TurnChange): string {
     switch (change.type) {
       case "text":

@@ -1,4 +1,5 @@
-// Generates completion scripts for bash, zsh and fish from the declared program, so that they always match its commands and options.
+// Generates completion scripts for bash, zsh and fish from the declared program, so that they always match its commands
+// and options.
 
 import type { Argument, Command, Option } from "commander";
 

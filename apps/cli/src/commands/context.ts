@@ -35,8 +35,8 @@ export type CommandContext = {
 export type ContextOptions = Pick<CommandContext, "options" | "config"> & { readonly color: boolean };
 
 /**
- * Loads the settings. If the configuration file of the folder is not trusted, the user is asked at the terminal. Without a terminal, and if the answer is no, the
- * error is passed on, so the command exits with 2.
+ * Loads the settings. If the configuration file of the folder is not trusted, the user is asked at the terminal.
+ * Without a terminal, and if the answer is no, the error is passed on, so the command exits with 2.
  */
 async function loadTrusted(io: Io, { options, config }: Omit<ContextOptions, "color">): Promise<Settings> {
   const { loadSettings, settingFlags, systemOf, trustConfig, UntrustedConfigError } = await import("@everturn/server");
@@ -73,7 +73,10 @@ export function createContext(io: Io, { options, config, color }: ContextOptions
   };
 }
 
-/** Opens the workspace, passes it to `use`, and closes it in every case. Warnings are printed to standard error by default. */
+/**
+ * Opens the workspace, passes it to `use`, and closes it in every case. Warnings are printed to standard error by
+ * default.
+ */
 export async function withWorkspace<T>(
   context: CommandContext,
   use: (workspace: Workspace) => Promise<T>,

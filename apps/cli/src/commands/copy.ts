@@ -1,4 +1,5 @@
-// `everturn copy`: copies all sessions of one database into another, for example from a SQLite file into Postgres, and compares both.
+// `everturn copy`: copies all sessions of one database into another, for example from a SQLite file into Postgres, and
+// compares both.
 
 import type { CommandContext } from "./context.ts";
 

@@ -1,5 +1,5 @@
-// `everturn demo`: runs the demo with the process's streams. Only flags are used, no environment variables of settings and no configuration file that
-// is not named, so that the demo is the same on every machine.
+// `everturn demo`: runs the demo with the process's streams. Only flags are used, no environment variables of settings
+// and no configuration file that is not named, so that the demo is the same on every machine.
 
 import type { CommandContext } from "./context.ts";
 

@@ -1,5 +1,6 @@
-// `everturn doctor`: reports all settings with their sources and checks that they work. API keys are reported by the names of their variables and
-// tokens by their number, never by value. Every check runs even if another failed, so that one run reports all problems.
+// `everturn doctor`: reports all settings with their sources and checks that they work. API keys are reported by the
+// names of their variables and tokens by their number, never by value. Every check runs even if another failed, so that
+// one run reports all problems.
 
 import type { CommandContext } from "./context.ts";
 import type { Engines, Environment, Setting, SettingName, Settings } from "@everturn/server";

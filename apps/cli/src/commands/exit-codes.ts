@@ -25,7 +25,10 @@ Exit codes:
   130  interrupted (Ctrl-C); the turn is cancelled
   143  terminated (SIGTERM); another process can continue the turn`;
 
-/** Returns the exit code for the end of a turn. A truncated answer is a failure, because a script would take it for complete. */
+/**
+ * Returns the exit code for the end of a turn. A truncated answer is a failure, because a script would take it for
+ * complete.
+ */
 export function exitCodeOf({ status, outcome }: Pick<TurnEnd, "status" | "outcome">): number {
   if (status === "parked") return exitCodes.failed;
   if (status === "waiting") return exitCodes.waiting;

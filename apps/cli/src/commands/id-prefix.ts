@@ -1,5 +1,5 @@
-// Finds a session or a turn by its id or by the beginning of its id, as Git finds a commit. Only commands that read use it: `sessions delete` takes
-// whole ids, because a prefix that fits today may fit another session tomorrow.
+// Finds a session or a turn by its id or by the beginning of its id, as Git finds a commit. Only commands that read use
+// it: `sessions delete` takes whole ids, because a prefix that fits today may fit another session tomorrow.
 
 import type { Runtime } from "everturn/runtime";
 
@@ -18,8 +18,8 @@ export type Match =
   | { readonly type: "none" };
 
 /**
- * Finds a session. An id that exists is found also if other ids begin with it, with one read. A prefix reads the list of sessions page by page; the
- * cost is linear in their number.
+ * Finds a session. An id that exists is found also if other ids begin with it, with one read. A prefix reads the list
+ * of sessions page by page; the cost is linear in their number.
  */
 export async function findSession(sessions: Runtime, text: string): Promise<Match> {
   if (text === "") return { type: "none" };

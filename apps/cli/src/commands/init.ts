@@ -1,7 +1,9 @@
-// `everturn init`: writes a small project: an agent with one tool, a test with a scripted model, a durable server and a page. `npm create everturn` runs it.
+// `everturn init`: writes a small project: an agent with one tool, a test with a scripted model, a durable server and a
+// page. `npm create everturn` runs it.
 //
-// The template is a folder of the package (`lib/templates/app`). Files that are settings are built here: package.json names the version of this package, and npm
-// leaves files named `.gitignore` out of packages. Files of the user are never overwritten: if one of the files exists, nothing is written.
+// The template is a folder of the package (`lib/templates/app`). Files that are settings are built here: package.json
+// names the version of this package, and npm leaves files named `.gitignore` out of packages. Files of the user are
+// never overwritten: if one of the files exists, nothing is written.
 
 import type { CommandContext } from "./context.ts";
 
@@ -114,7 +116,10 @@ const compilerSettings = {
   include: ["everturn.config.ts", "src", "test"],
 } as const;
 
-/** libsql is the SQLite driver; Node 22.13 and later have one of their own. tsx is needed before Node 22.18; its compiler works without its install script. */
+/**
+ * libsql is the SQLite driver; Node 22.13 and later have one of their own. tsx is needed before Node 22.18; its
+ * compiler works without its install script.
+ */
 function manifest(name: string, everturn: string): object {
   const config = "--config everturn.config.ts";
   return {

@@ -1,4 +1,5 @@
-// Input and output of a command as a value, so that tests can replace it. `processIo` is the implementation over `process`.
+// Input and output of a command as a value, so that tests can replace it. `processIo` is the implementation over
+// `process`.
 
 import type { Environment } from "@everturn/server";
 
@@ -23,11 +24,17 @@ export type Io = {
   readonly stdin: () => Promise<string>;
   readonly stdout: Output;
   readonly stderr: Output;
-  /** Calls the listener for each SIGINT (Ctrl-C) in place of ending the process. Returns a function that removes the listener. */
+  /**
+   * Calls the listener for each SIGINT (Ctrl-C) in place of ending the process. Returns a function that removes the
+   * listener.
+   */
   readonly onInterrupt: (listener: () => void) => () => void;
   /** As `onInterrupt`, for SIGTERM. */
   readonly onTerminate: (listener: () => void) => () => void;
-  /** Asks the user a question at the terminal and returns whether the answer is yes; `null`: input or error output is not a terminal. */
+  /**
+   * Asks the user a question at the terminal and returns whether the answer is yes; `null`: input or error output is
+   * not a terminal.
+   */
   readonly confirm: ((question: string) => Promise<boolean>) | null;
   /** Opens a URL in the browser of the user. A failure is ignored. */
   readonly openBrowser: (url: string) => void;
@@ -80,8 +87,9 @@ async function readAll(): Promise<string> {
 
 function outputOf(stream: NodeJS.WriteStream): Output {
   let isOpen = true;
-  // EPIPE (a reader such as `head` has exited) and EIO (a terminal was closed) are not errors: the turn runs to its end without output.
-  // Any other error, such as a full disk, does not stop the turn either, but it is reported once and the process exits with 1.
+  // EPIPE (a reader such as `head` has exited) and EIO (a terminal was closed) are not errors: the turn runs to its end
+  // without output. Any other error, such as a full disk, does not stop the turn either, but it is reported once and
+  // the process exits with 1.
   stream.on("error", (error: NodeJS.ErrnoException) => {
     const isReported = !isOpen;
     isOpen = false;

@@ -1,5 +1,6 @@
-// `everturn migrate`: creates or migrates the tables of the database, with the search index that `serve` uses, and says what it found. Other commands do so by themselves when they open the
-// database; this one is for deployments whose programs may not create tables. `--finalize` ends a rolling upgrade.
+// `everturn migrate`: creates or migrates the tables of the database, with the search index that `serve` uses, and says
+// what it found. Other commands do so by themselves when they open the database; this one is for deployments whose
+// programs may not create tables. `--finalize` ends a rolling upgrade.
 
 import type { CommandContext } from "./context.ts";
 

@@ -1,7 +1,9 @@
-// A pending call as text for a person who may decide about it: in the chat, and in the output of `run`, `show`, `sessions` and the demo.
+// A pending call as text for a person who may decide about it: in the chat, and in the output of `run`, `show`,
+// `sessions` and the demo.
 //
-// Invariant: the text is that of the innermost call, which an approval runs (A1), and nothing of it is left out: every decision of the command carries the digest
-// of the call, and so states that a person could read all that the digest covers (A3).
+// Invariant: the text is that of the innermost call, which an approval runs (A1), and nothing of it is left out: every
+// decision of the command carries the digest of the call, and so states that a person could read all that the digest
+// covers (A3).
 
 import type { Json } from "everturn";
 import type { PendingToolCall } from "everturn/model";
@@ -31,7 +33,9 @@ function undecidedCalls(calls: readonly PendingToolCall[]): readonly PendingTool
   return calls.filter(({ decision, reason }) => decision === null && reason !== "question");
 }
 
-/** All calls of a session that wait for a decision or a result, with the commands that answer them. Lines are not cut. */
+/**
+ * All calls of a session that wait for a decision or a result, with the commands that answer them. Lines are not cut.
+ */
 export function waitingLines(sessionId: string, pending: readonly PendingToolCall[]): readonly string[] {
   const session = `--session ${shellQuote(sessionId)}`;
   const calls = undecidedCalls(pending);
@@ -64,7 +68,10 @@ export function isDecidable({ decision, reason }: PendingToolCall): boolean {
   return decision === null && (reason === "approval" || reason === "outcome_unknown");
 }
 
-/** What changed since a call was shown, if this is the error of a decision about a call that has changed; otherwise `null`. */
+/**
+ * What changed since a call was shown, if this is the error of a decision about a call that has changed; otherwise
+ * `null`.
+ */
 export function changeText(error: unknown): string | null {
   if (!isEverturnError(error) || error.reason !== "call_changed") return null;
   const { changed } = error.failure.metadata;
@@ -85,7 +92,10 @@ function partText(part: Json): string {
   return partTexts[String(part)] ?? String(part);
 }
 
-/** A value as JSON in which invisible characters are escaped (`\u202e`), so that a person who edits it sees them. The value is the same. */
+/**
+ * A value as JSON in which invisible characters are escaped (`\u202e`), so that a person who edits it sees them. The
+ * value is the same.
+ */
 export function editableJson(value: Json): string {
   return [...JSON.stringify(value)]
     .map((character) => (visibleText(character) === character ? character : escaped(character)))

@@ -1,5 +1,6 @@
-// `everturn replay --open`: the check before a deploy. Replays every open turn of the database against the engines of the current code, and reports the turns that
-// this code could not continue, and the waiting calls that a person could not approve. Performs nothing, and only reads the database: it neither creates nor migrates tables.
+// `everturn replay --open`: the check before a deploy. Replays every open turn of the database against the engines of
+// the current code, and reports the turns that this code could not continue, and the waiting calls that a person could
+// not approve. Performs nothing, and only reads the database: it neither creates nor migrates tables.
 
 import type { CommandContext } from "./context.ts";
 import type { OpenTurnReplay } from "everturn/runtime";

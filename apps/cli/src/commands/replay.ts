@@ -1,4 +1,5 @@
-// `everturn replay`: replays a recorded turn without calling a model or running a tool, and reports where the replay diverges from the record.
+// `everturn replay`: replays a recorded turn without calling a model or running a tool, and reports where the replay
+// diverges from the record.
 
 import type { CommandContext } from "./context.ts";
 import type { Engine } from "everturn";
@@ -85,7 +86,10 @@ function engineNamed(record: string): string | null {
   }
 }
 
-/** Reads a record as text, from a file, standard input, or a session of the database. An existing file takes precedence over a session id. */
+/**
+ * Reads a record as text, from a file, standard input, or a session of the database. An existing file takes precedence
+ * over a session id.
+ */
 async function recordText(context: CommandContext, { source, turn }: ReplayRequest): Promise<string> {
   if (source === "-") return context.io.stdin();
   const path = resolve(context.io.folder, source);

@@ -42,7 +42,10 @@ export function eventPrinter(io: Io, err: Colours, request: RunRequest): EventPr
   };
 }
 
-/** Writes the text of replies. Control characters are replaced at a terminal (escape injection); a pipe gets the exact text. */
+/**
+ * Writes the text of replies. Control characters are replaced at a terminal (escape injection); a pipe gets the exact
+ * text.
+ */
 class AnswerWriter {
   readonly #io: Io;
   readonly #safe = new SafeText();
@@ -54,7 +57,10 @@ class AnswerWriter {
     this.#io = io;
   }
 
-  /** Writes the new text of an event. A reply that another process received has no deltas here, only its `message_completed`. */
+  /**
+   * Writes the new text of an event. A reply that another process received has no deltas here, only its
+   * `message_completed`.
+   */
   write(event: TurnEvent): void {
     if (event.type === "text_delta") this.#add(event.delta);
     if (event.type === "message_completed" && !this.#hasDeltas) this.#add(messageText(event.message));
@@ -104,7 +110,10 @@ function noticeOf(event: TurnEvent, { dim, red, green, yellow }: Colours): strin
   }
 }
 
-/** Prints the result of the turn: JSON or structured output if requested, errors, what the session waits for, and the cost. */
+/**
+ * Prints the result of the turn: JSON or structured output if requested, errors, what the session waits for, and the
+ * cost.
+ */
 export function reportEnd(context: CommandContext, end: TurnEnd, request: RunRequest, hasSchema: boolean): void {
   const { say, note, err } = context;
   if (request.form === "json") say(safeJson(end));

@@ -1,4 +1,5 @@
-// `everturn run`: runs one durable turn with a prompt from the command line and from a pipe. Only the answer goes to standard output.
+// `everturn run`: runs one durable turn with a prompt from the command line and from a pipe. Only the answer goes to
+// standard output.
 //
 //   closed pipe      the turn continues to its end, without output
 //   Ctrl-C (SIGINT)  cancels the turn, and waits until the cancel is stored; a second Ctrl-C exits immediately
@@ -40,7 +41,9 @@ export type RunRequest = {
   readonly decision:
     | {
         readonly type: "approve";
-        /** The digests of the calls to approve, as they were printed; empty: the calls are shown, and the user is asked. */
+        /**
+         * The digests of the calls to approve, as they were printed; empty: the calls are shown, and the user is asked.
+         */
         readonly digests: readonly string[];
       }
     | { readonly type: "deny"; readonly reason: string | null }
@@ -82,7 +85,10 @@ function promptOf(words: readonly string[], piped: string): string {
   return [words.join(" ").trim(), piped.trim()].filter((part) => part !== "").join("\n\n");
 }
 
-/** Starts the turn: a new session, a message to an existing one, or a decision about the calls it waits for. `null`: nothing was decided. */
+/**
+ * Starts the turn: a new session, a message to an existing one, or a decision about the calls it waits for. `null`:
+ * nothing was decided.
+ */
 async function begin(
   context: CommandContext,
   sessions: Runtime,
@@ -98,7 +104,8 @@ async function begin(
     return decideCalls(context, sessions, id, decision, quiet);
   }
   if (view === null) return sessions.start(prompt, { ...options, id });
-  // A turn that failed, or whose process died, is recovered first: a new message means that the session should continue.
+  // A turn that failed, or whose process died, is recovered first: a new message means that the session should
+  // continue.
   if (view.openTurn !== null && !quiet) {
     note(
       err.yellow(
@@ -117,8 +124,9 @@ async function begin(
 }
 
 /**
- * Approves the calls with the given digests, or those that the user confirms, or denies all calls. Each decision carries the digest of a call that was
- * printed (A1). Returns `null` if the user approves none, or if a call is not the one that was printed.
+ * Approves the calls with the given digests, or those that the user confirms, or denies all calls. Each decision
+ * carries the digest of a call that was printed (A1). Returns `null` if the user approves none, or if a call is not the
+ * one that was printed.
  */
 async function decideCalls(
   context: CommandContext,
@@ -186,8 +194,8 @@ async function confirmed(confirm: Io["confirm"], calls: readonly ChosenCall[]): 
 }
 
 /**
- * The call that was printed with this digest. If only one call waits, another digest is taken for that of an earlier call, so that the refusal
- * names what changed. Empty: none.
+ * The call that was printed with this digest. If only one call waits, another digest is taken for that of an earlier
+ * call, so that the refusal names what changed. Empty: none.
  */
 function chosenCall(open: readonly PendingToolCall[], digest: string): readonly ChosenCall[] {
   const [first, ...others] = open;
@@ -202,7 +210,10 @@ function printDecided(note: CommandContext["note"], what: string, call: PendingT
   for (const detail of details) note(`    ${detail}`);
 }
 
-/** Prints the events of the turn until it ends. Returns `null` at SIGTERM. SIGINT cancels the turn; a second SIGINT exits immediately. */
+/**
+ * Prints the events of the turn until it ends. Returns `null` at SIGTERM. SIGINT cancels the turn; a second SIGINT
+ * exits immediately.
+ */
 async function follow(
   { io, err }: CommandContext,
   sessions: Runtime,
@@ -239,8 +250,8 @@ async function follow(
 }
 
 /**
- * Tries to recover the turn once a second. Another process may drive it, and may die: `recover` takes the turn over when the lease of that
- * process has expired.
+ * Tries to recover the turn once a second. Another process may drive it, and may die: `recover` takes the turn over
+ * when the lease of that process has expired.
  */
 function startRecovery(sessions: Runtime, id: string): () => void {
   const recoverTurn = async () => {

@@ -1,5 +1,6 @@
-// `everturn serve`: serves the workspace over HTTP until SIGINT or SIGTERM, then shuts down gracefully. The server also drives queued turns and turns
-// whose process has died. With `--drive restate`, Restate calls this process or others for every turn. Requests, failed turns and internal errors are logged to standard error (server-log.ts).
+// `everturn serve`: serves the workspace over HTTP until SIGINT or SIGTERM, then shuts down gracefully. The server also
+// drives queued turns and turns whose process has died. With `--drive restate`, Restate calls this process or others
+// for every turn. Requests, failed turns and internal errors are logged to standard error (server-log.ts).
 
 import type { Workspace } from "../workspace.ts";
 import type { CommandContext } from "./context.ts";
@@ -19,7 +20,9 @@ import { stopSignal } from "./stop-signal.ts";
 import { loginLink, redirectPage } from "./studio.ts";
 import { brief } from "./text.ts";
 
-/** Turn options that callers may set if every caller is the operator: those that the playground of the studio offers. */
+/**
+ * Turn options that callers may set if every caller is the operator: those that the playground of the studio offers.
+ */
 const operatorOptions: NonNullable<ServerOptions["allow"]> = [
   "model",
   "instructions",
@@ -130,8 +133,9 @@ export async function serve(context: CommandContext, { open }: ServeOptions): Pr
 }
 
 /**
- * Whether the studio offers its scenarios. Their engine is part of the runtime, so they are left out if a caller has a tenant or a list of engines, if a function
- * decides about callers, and if the configuration file has an engine of that name.
+ * Whether the studio offers its scenarios. Their engine is part of the runtime, so they are left out if a caller has a
+ * tenant or a list of engines, if a function decides about callers, and if the configuration file has an engine of that
+ * name.
  */
 function offersScenarios({ studio, program }: Settings, auth: ServerOptions["auth"]): boolean {
   const isForOperators =
@@ -176,7 +180,10 @@ async function startService(
   }
 }
 
-/** Whether neither tokens nor `auth` are set: the server then uses the token file. An address that other machines can reach needs a token that was set on purpose. */
+/**
+ * Whether neither tokens nor `auth` are set: the server then uses the token file. An address that other machines can
+ * reach needs a token that was set on purpose.
+ */
 function usesOwnToken(settings: Settings): boolean {
   const { tokens, program, host } = settings;
   return program.auth === null && tokens.value !== "off" && tokens.value.length === 0 && isLoopback(host.value);
@@ -188,8 +195,8 @@ function authText(auth: ServerOptions["auth"], tokenFile: string | null): string
 }
 
 /**
- * Bearer tokens of a flag or a variable, else `auth` of the configuration file, else its tokens; no authentication if none is set. `startServer` then accepts only
- * a loopback address. A token without a tenant is that of an operator.
+ * Bearer tokens of a flag or a variable, else `auth` of the configuration file, else its tokens; no authentication if
+ * none is set. `startServer` then accepts only a loopback address. A token without a tenant is that of an operator.
  */
 function authOf({ tokens, program }: Settings): ServerOptions["auth"] {
   const isExplicit = tokens.source.from === "flag" || tokens.source.from === "environment";

@@ -1,7 +1,9 @@
-// The lines that `everturn serve` writes to standard error: one for each request, and one for each turn that this process drove without success.
+// The lines that `everturn serve` writes to standard error: one for each request, and one for each turn that this
+// process drove without success.
 //
-// No line contains a secret. Entries of the request log have no body, header or query. The library redacts API keys from failures; `redactor` also
-// removes the API keys and server tokens of this process from text that did not come from a provider, such as the error of a tool.
+// No line contains a secret. Entries of the request log have no body, header or query. The library redacts API keys
+// from failures; `redactor` also removes the API keys and server tokens of this process from text that did not come
+// from a provider, such as the error of a tool.
 
 import type { Environment, RequestEntry, Settings } from "@everturn/server";
 import type { Failure } from "everturn/model";
@@ -61,7 +63,10 @@ function errorText(error: unknown): string {
   return parts.length === 0 ? String(error) : parts.join("; caused by ");
 }
 
-/** Returns a function that replaces the API keys and server tokens of this process in a text. `ownToken`: that of the token file. */
+/**
+ * Returns a function that replaces the API keys and server tokens of this process in a text. `ownToken`: that of the
+ * token file.
+ */
 export function redactor(
   { tokens, program }: Settings,
   environment: Environment,

@@ -1,5 +1,5 @@
-// `everturn stats`: what the database holds: open, waiting and parked turns, overdue work, and the sizes of its tables. Bounded reads; a number that
-// reached its limit is printed as "at least".
+// `everturn stats`: what the database holds: open, waiting and parked turns, overdue work, and the sizes of its tables.
+// Bounded reads; a number that reached its limit is printed as "at least".
 
 import type { CommandContext } from "./context.ts";
 import type { Count, DatabaseStats } from "@everturn/server";

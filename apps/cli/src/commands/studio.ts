@@ -1,5 +1,6 @@
-// `everturn studio`: prints a link that logs in to the studio of a server which runs on this machine with the token file. The token is not sent: the code of the link is
-// computed from it (apps/server/src/login.ts), so that another process which listens at the port does not receive it.
+// `everturn studio`: prints a link that logs in to the studio of a server which runs on this machine with the token
+// file. The token is not sent: the code of the link is computed from it (apps/server/src/login.ts), so that another
+// process which listens at the port does not receive it.
 
 import type { CommandContext } from "./context.ts";
 import type { Environment } from "@everturn/server";
@@ -22,8 +23,9 @@ export function loginLink(url: string, token: string): string {
 }
 
 /**
- * Writes a page that redirects to the link, and returns its URL. A browser is opened with that URL: other users of the machine can list the arguments of processes, and
- * would have the code of the link before the browser has it. Only the user can read the page.
+ * Writes a page that redirects to the link, and returns its URL. A browser is opened with that URL: other users of the
+ * machine can list the arguments of processes, and would have the code of the link before the browser has it. Only the
+ * user can read the page.
  */
 export function redirectPage(link: string, environment: Environment): string {
   const folder = dirname(tokenFilePath(environment));
@@ -44,7 +46,8 @@ export async function studio(context: CommandContext, { open }: { readonly open:
       "the server has authentication of its own: open its address, and log in with one of its tokens",
     );
   }
-  // The address that the server has bound, as Node resolves it: another process may listen at the other address of this name.
+  // The address that the server has bound, as Node resolves it: another process may listen at the other address of this
+  // name.
   const address = host.value === "localhost" ? (await lookup(host.value)).address : host.value;
   const url = `http://${hostInUrl(address)}:${port.value}/studio/`;
   const isServed = await fetch(url, { method: "HEAD", redirect: "manual" }).then(

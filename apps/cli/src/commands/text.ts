@@ -39,7 +39,10 @@ function price(dollars: number): string {
   return dollars === 0 || dollars >= 0.01 ? `$${dollars.toFixed(2)}` : `$${dollars.toPrecision(2)}`;
 }
 
-/** Formats a value on one line of at most `width` cells. Control characters are replaced, so it cannot inject terminal escape sequences. */
+/**
+ * Formats a value on one line of at most `width` cells. Control characters are replaced, so it cannot inject terminal
+ * escape sequences.
+ */
 export function brief(value: unknown, width = 80): string {
   const text = typeof value === "string" ? value : (JSON.stringify(value) ?? "");
   return fit(safeLine(text), width);
@@ -55,7 +58,9 @@ export function table(rows: readonly (readonly string[])[], columns: number): re
   });
 }
 
-/** Quotes a word for a POSIX shell, if necessary: ids and paths in suggested commands may contain spaces, `;` or `$(…)`. */
+/**
+ * Quotes a word for a POSIX shell, if necessary: ids and paths in suggested commands may contain spaces, `;` or `$(…)`.
+ */
 export function shellQuote(word: string): string {
   return /^[\w@%+=:,./\\-]+$/.test(word) ? word : `'${safeLine(word).replaceAll("'", String.raw`'\''`)}'`;
 }

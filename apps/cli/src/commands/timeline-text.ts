@@ -1,5 +1,6 @@
-// Renders the timeline of a turn as lines of text. The tool calls of one step start together, so their bars start in the same column, and the length of a bar is
-// proportional to the duration. The timeline of the library cuts long texts and leaves out the arguments of calls; the rows of the turn record have them.
+// Renders the timeline of a turn as lines of text. The tool calls of one step start together, so their bars start in
+// the same column, and the length of a bar is proportional to the duration. The timeline of the library cuts long texts
+// and leaves out the arguments of calls; the rows of the turn record have them.
 
 import type { Colours } from "../terminal/style.ts";
 import type { JsonObject, Message } from "everturn";
@@ -24,7 +25,10 @@ type Response = Extract<Row["item"], { readonly type: "response" }>["response"];
 /** A turn: what the storage shows of it, and its stored rows. */
 export type ShownTurn = { readonly timeline: TurnTimeline; readonly record: TurnRecord };
 
-/** An effect with its row; `null`: it was committed after the record was read. `continues`: another process performed the effect before it. */
+/**
+ * An effect with its row; `null`: it was committed after the record was read. `continues`: another process performed
+ * the effect before it.
+ */
 type Entry = { readonly effect: TimelineEffect; readonly row: Row | null; readonly continues: boolean };
 
 export function timelineText({ timeline, record }: ShownTurn, colours: Colours, columns: number): readonly string[] {
@@ -115,7 +119,9 @@ function stepLines(step: number, entries: readonly Entry[], colours: Colours): r
   ];
 }
 
-/** The title of a step without a reply: calls of the previous turn that were approved, or none if there are only notes. */
+/**
+ * The title of a step without a reply: calls of the previous turn that were approved, or none if there are only notes.
+ */
 function titleOf(step: number, calls: number): string | null {
   if (calls === 0) return null;
   return step === 0 ? "approved calls" : `step ${step + 1}`;
@@ -197,7 +203,10 @@ function callLines(entries: readonly Entry[], colours: Colours): readonly string
   });
 }
 
-/** The arguments a tool ran with, or was called with if it did not run. `shown`: what runs if a waiting call is approved, if that is not the call itself. */
+/**
+ * The arguments a tool ran with, or was called with if it did not run. `shown`: what runs if a waiting call is
+ * approved, if that is not the call itself.
+ */
 function callOf(row: Row | null): { readonly arguments: JsonObject; readonly shown: ShownCall | null } {
   const response = responseOf(row);
   const { call }: { readonly call?: { readonly arguments?: JsonObject | null } } = JSON.parse(row?.effect ?? "{}");
@@ -223,7 +232,10 @@ function attemptText(attempt: number): string {
   return attempt > 1 ? `attempt ${attempt}` : "";
 }
 
-/** Cuts a line to the width of the terminal. A line that is cut loses its colours, because the cut could split an escape sequence. */
+/**
+ * Cuts a line to the width of the terminal. A line that is cut loses its colours, because the cut could split an escape
+ * sequence.
+ */
 function cut(line: string, columns: number): string {
   return cellWidth(line) <= columns ? line : fit(stripVTControlCharacters(line), columns);
 }

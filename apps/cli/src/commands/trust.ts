@@ -1,5 +1,5 @@
-// `everturn trust`: records that the user trusts the configuration file of this folder as it is now. It does not read or run the file, apart from its digest
-// (apps/server/src/trust.ts).
+// `everturn trust`: records that the user trusts the configuration file of this folder as it is now. It does not read
+// or run the file, apart from its digest (apps/server/src/trust.ts).
 
 import type { CommandContext } from "./context.ts";
 

@@ -1,4 +1,5 @@
-// The version of the package `everturn`, from its package.json. The package finds itself by name, from the sources and from the bundle.
+// The version of the package `everturn`, from its package.json. The package finds itself by name, from the sources and
+// from the bundle.
 
 import { createRequire } from "node:module";
 

@@ -1,5 +1,5 @@
-// `everturn work`: drives queued turns and turns whose process has died, without HTTP, until SIGINT or SIGTERM. Several workers on several machines share a
-// Postgres database.
+// `everturn work`: drives queued turns and turns whose process has died, without HTTP, until SIGINT or SIGTERM. Several
+// workers on several machines share a Postgres database.
 
 import type { Workspace } from "../workspace.ts";
 import type { CommandContext } from "./context.ts";

@@ -1,4 +1,5 @@
-// Declares the commands that read or change stored sessions and the database: sessions, show, replay, stats, migrate, copy.
+// Declares the commands that read or change stored sessions and the database: sessions, show, replay, stats, migrate,
+// copy.
 
 import type { Io } from "../commands/io.ts";
 import type { Done } from "./declare.ts";

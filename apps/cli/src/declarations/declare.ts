@@ -1,7 +1,7 @@
 // Helpers of the declarations of commands: readers of options, and the context of a command.
 //
-// Flags that set a setting are text here. apps/server finds them by the names of the settings, and validates them with the values of other sources, so that an
-// invalid value gets one message whichever source it comes from.
+// Flags that set a setting are text here. apps/server finds them by the names of the settings, and validates them with
+// the values of other sources, so that an invalid value gets one message whichever source it comes from.
 
 import type { CommandContext } from "../commands/context.ts";
 import type { Io } from "../commands/io.ts";
@@ -19,7 +19,10 @@ export function examples(lines: readonly string[]): string {
   return `\nExamples:\n${lines.map((line) => `  ${line}`).join("\n")}\n`;
 }
 
-/** Collects the values of an option that may be repeated. `false`: its negation (`--no-…`) came before, and the later one counts. */
+/**
+ * Collects the values of an option that may be repeated. `false`: its negation (`--no-…`) came before, and the later
+ * one counts.
+ */
 export function collect(item: string, previous: readonly string[] | false = []): readonly string[] {
   return previous === false ? [item] : [...previous, item];
 }

@@ -1,5 +1,5 @@
-// Builds the engine of the demo. All processes build the same one: workers drive turns with it, and the process that accepts messages needs it for
-// the environment that a turn is pinned to.
+// Builds the engine of the demo. All processes build the same one: workers drive turns with it, and the process that
+// accepts messages needs it for the environment that a turn is pinned to.
 
 import type { SideEffectLog } from "./side-effect-log.ts";
 import type { Environment } from "@everturn/server";
@@ -11,7 +11,10 @@ import { realEngine } from "./real-model.ts";
 import { instructions, refundTools } from "./refund-scenario.ts";
 import { demoModel, scriptedName } from "./scripted-model.ts";
 
-/** A short lease, so that another worker takes over soon after the kill; long enough for a busy machine to renew it in time. */
+/**
+ * A short lease, so that another worker takes over soon after the kill; long enough for a busy machine to renew it in
+ * time.
+ */
 export const lease = { ttlMs: 1200, renewMs: 200 } as const;
 
 export type AgentSetup = {

@@ -1,5 +1,6 @@
-// Asks the user at the terminal for an answer or an approval. If no key is pressed within `firstKeyMs`, or there is no terminal, the demo answers in
-// the user's place and prints that it did. Each key extends the time to `nextKeyMs`, so that typing is not interrupted.
+// Asks the user at the terminal for an answer or an approval. If no key is pressed within `firstKeyMs`, or there is no
+// terminal, the demo answers in the user's place and prints that it did. Each key extends the time to `nextKeyMs`, so
+// that typing is not interrupted.
 
 import type { Screen } from "./screen.ts";
 

@@ -1,8 +1,9 @@
-// `everturn demo`: a refund conversation whose worker process is killed with SIGKILL, and a verification of what happened.
+// `everturn demo`: a refund conversation whose worker process is killed with SIGKILL, and a verification of what
+// happened.
 //
-// Processes: this one accepts messages, reads events from the database and answers questions; it drives no turn. A worker process (worker.ts) claims
-// and drives the turns. They share a SQLite file. The verification (verification.ts) counts the side-effect log of the workers and the journal in the
-// database, so it does not rely on what was printed.
+// Processes: this one accepts messages, reads events from the database and answers questions; it drives no turn. A
+// worker process (worker.ts) claims and drives the turns. They share a SQLite file. The verification (verification.ts)
+// counts the side-effect log of the workers and the journal in the database, so it does not rely on what was printed.
 
 import type { Keyboard } from "./answer-prompt.ts";
 import type { Environment } from "@everturn/server";
@@ -53,8 +54,8 @@ export type DemoOptions = {
 /** The time limit of the whole demo, in milliseconds. It ends a demo that hangs. */
 const longestMs = { scripted: 60_000, real: 240_000 } as const;
 /**
- * How many characters of the reply are read before the worker is killed. Scripted: more than its short replies have, and far less than its last one.
- * Real models write replies of unknown length, so the number is small.
+ * How many characters of the reply are read before the worker is killed. Scripted: more than its short replies have,
+ * and far less than its last one. Real models write replies of unknown length, so the number is small.
  */
 const killAfterCharacters = { scripted: 70, real: 20 } as const;
 

@@ -1,5 +1,6 @@
-// Real models for the demo, resolved as in every other command: base URLs from the environment and from a configuration file named by --config. Whether an API key is set is
-// checked before a process is started; the key itself is read by the adapter for each call.
+// Real models for the demo, resolved as in every other command: base URLs from the environment and from a configuration
+// file named by --config. Whether an API key is set is checked before a process is started; the key itself is read by
+// the adapter for each call.
 
 import type { Environment } from "@everturn/server";
 import type { Engine } from "everturn";

@@ -24,7 +24,10 @@ export function repliesIn(rows: readonly Row[]): number {
   return rows.filter(({ item }) => item.type === "response" && item.response.type === "model_replied").length;
 }
 
-/** The journal rows with a lower lease epoch than the last one: another process wrote them, and the last process replayed them. */
+/**
+ * The journal rows with a lower lease epoch than the last one: another process wrote them, and the last process
+ * replayed them.
+ */
 export function replayedRows({ data: { rows } }: TurnRecord): readonly Row[] {
   const lastEpoch = rows.at(-1)?.epoch ?? 0;
   return rows.filter(({ epoch }) => epoch < lastEpoch);

@@ -1,8 +1,9 @@
-// The scenario of the demo: a customer asks for a refund. Instructions of the agent, its tools, and the messages that the demo sends in place of
-// the user.
+// The scenario of the demo: a customer asks for a refund. Instructions of the agent, its tools, and the messages that
+// the demo sends in place of the user.
 //
-// Each tool shows one feature: `find_order` and `track_parcel` run in parallel and report progress, `ask_customer` asks the user, `refund` needs
-// approval and must never run twice (replay policy `never`), `send_receipt` may be repeated (`safe`).
+// Each tool shows one feature: `find_order` and `track_parcel` run in parallel and report progress, `ask_customer` asks
+// the user, `refund` needs approval and must never run twice (replay policy `never`), `send_receipt` may be repeated
+// (`safe`).
 
 import type { SideEffectLog } from "./side-effect-log.ts";
 import type { Tool } from "everturn";

@@ -1,5 +1,6 @@
-// Runs the scenario of the demo as a client would: sends the customer's messages, reads the events of each turn from the database by cursor, answers
-// questions and approvals, and kills the worker in the middle of the reply after the approval. It drives no turn itself.
+// Runs the scenario of the demo as a client would: sends the customer's messages, reads the events of each turn from
+// the database by cursor, answers questions and approvals, and kills the worker in the middle of the reply after the
+// approval. It drives no turn itself.
 
 import type { AnswerPrompt } from "./answer-prompt.ts";
 import type { Screen } from "./screen.ts";
@@ -195,7 +196,10 @@ export class ScenarioRunner {
 
   // Answers.
 
-  /** Answers pending approvals and questions after a turn. Returns `false` if nothing is pending and no turn will follow. */
+  /**
+   * Answers pending approvals and questions after a turn. Returns `false` if nothing is pending and no turn will
+   * follow.
+   */
   async #answerPending(): Promise<boolean> {
     const { sessions, id, signal } = this.#context;
     const view = await sessions.get(id, { messages: 1 });

@@ -1,5 +1,5 @@
-// Prints the demo line by line, for a terminal or a log: time, name, and text wrapped in its column. Output is append-only, so a log has the same
-// lines as a terminal. Control characters in text are replaced.
+// Prints the demo line by line, for a terminal or a log: time, name, and text wrapped in its column. Output is
+// append-only, so a log has the same lines as a terminal. Control characters in text are replaced.
 
 import type { Margin } from "../terminal/flow.ts";
 import type { Style } from "../terminal/style.ts";

@@ -1,5 +1,5 @@
-// The script of the demo's model, which needs no API key and no network. The server plays it like the scripts of its scenarios: the reply depends only on the messages of
-// the request, so every process gives the same one.
+// The script of the demo's model, which needs no API key and no network. The server plays it like the scripts of its
+// scenarios: the reply depends only on the messages of the request, so every process gives the same one.
 
 import type { Adapter, JsonObject } from "everturn";
 

@@ -1,6 +1,6 @@
-// The side-effect log: a file, separate from the database, to which workers append a line before they call a model or run a tool. Each line is
-// synced to the disk (`fsync`) before the side effect, so the log also contains what a killed process had started. The verification at the end of the
-// demo counts these lines, independently of the journal.
+// The side-effect log: a file, separate from the database, to which workers append a line before they call a model or
+// run a tool. Each line is synced to the disk (`fsync`) before the side effect, so the log also contains what a killed
+// process had started. The verification at the end of the demo counts these lines, independently of the journal.
 
 import { closeSync, fsyncSync, openSync, readFileSync, writeSync } from "node:fs";
 

@@ -1,5 +1,5 @@
-// Verifies the guarantees of the library after the demo, from independent sources: model calls and tool runs from the side-effect log, stored effects
-// from the journal in the database, and received events from the reader.
+// Verifies the guarantees of the library after the demo, from independent sources: model calls and tool runs from the
+// side-effect log, stored effects from the journal in the database, and received events from the reader.
 
 import type { ScenarioResult } from "./scenario-runner.ts";
 import type { Screen } from "./screen.ts";
@@ -110,7 +110,10 @@ function recoveryOf(
   };
 }
 
-/** Replays each turn from its record, without a model or tools, and counts the replays that are identical. `replayTurn` rejects the others. */
+/**
+ * Replays each turn from its record, without a model or tools, and counts the replays that are identical. `replayTurn`
+ * rejects the others.
+ */
 async function countReplayed(records: readonly TurnRecord[]): Promise<number> {
   const replays = await Promise.all(
     records.map((record) =>
@@ -169,7 +172,10 @@ export function showVerification(screen: Screen, verification: Verification, tot
   );
 }
 
-/** Returns whether every guarantee held: no payment was repeated, events arrived exactly once and in order, and all turns replay identically. */
+/**
+ * Returns whether every guarantee held: no payment was repeated, events arrived exactly once and in order, and all
+ * turns replay identically.
+ */
 export function isVerified(verification: Verification): boolean {
   const { refunds, refundCalls, inOrder, repliesReceived, repliesAsStored, replayed, turns } = verification;
   return refunds === refundCalls && inOrder && repliesAsStored === repliesReceived && replayed === turns;

@@ -1,5 +1,5 @@
-// The worker process of the demo: claims and drives open turns of this demo until it is killed or receives `stop`. It shares only the database file
-// with the process that started it.
+// The worker process of the demo: claims and drives open turns of this demo until it is killed or receives `stop`. It
+// shares only the database file with the process that started it.
 
 import type { WorkerSetup } from "./workers.ts";
 
@@ -12,7 +12,8 @@ import { SideEffectLog } from "./side-effect-log.ts";
 const [, , setupJson = "{}"] = process.argv;
 const { database: path, log: logPath, engine, model, config }: WorkerSetup = JSON.parse(setupJson);
 
-// The terminal sends SIGINT to all processes of its group. The worker ignores it, and ends when its parent sends `stop` or disconnects.
+// The terminal sends SIGINT to all processes of its group. The worker ignores it, and ends when its parent sends `stop`
+// or disconnects.
 process.on("SIGINT", () => undefined);
 process.on("disconnect", () => process.exit(0));
 const stop = new AbortController();

@@ -1,5 +1,5 @@
-// Starts, kills and stops the worker processes of the demo, by process id. A worker that exits unexpectedly fails the demo, with its last output
-// as the message.
+// Starts, kills and stops the worker processes of the demo, by process id. A worker that exits unexpectedly fails the
+// demo, with its last output as the message.
 
 import type { Environment } from "@everturn/server";
 import type { ChildProcess } from "node:child_process";
@@ -7,7 +7,10 @@ import type { ChildProcess } from "node:child_process";
 import { fork } from "node:child_process";
 import { once } from "node:events";
 
-/** The argument of a worker process. It contains no API key, because other users can see arguments; a worker inherits the environment. */
+/**
+ * The argument of a worker process. It contains no API key, because other users can see arguments; a worker inherits
+ * the environment.
+ */
 export type WorkerSetup = {
   readonly database: string;
   /** The path of the side-effect log. */
@@ -20,7 +23,8 @@ export type WorkerSetup = {
 
 export type Worker = { readonly pid: number; readonly ready: Promise<void> };
 
-// The worker program: a file of the bundle (tools/package/entry-files.ts) if this file is bundled, else TypeScript in the same folder.
+// The worker program: a file of the bundle (tools/package/entry-files.ts) if this file is bundled, else TypeScript in
+// the same folder.
 const program = import.meta.url.endsWith(".ts")
   ? new URL("./worker.ts", import.meta.url)
   : new URL("./demo-worker.js", import.meta.url);

@@ -1,9 +1,10 @@
 // Measures text in terminal cells and splits it where it may be cut.
 //
-// The width of a code point is that of East Asian Width (Unicode Annex 11), from `get-east-asian-width`. The rules here group code points into clusters: an
-// emoji of several code points is one cluster, is never cut, and is two cells wide. The rules look at one code point at a time and never ahead, so the
-// clusters, and with them the line breaks, do not depend on how a stream was cut into deltas. `Intl.Segmenter` needs the following code point to know
-// that a grapheme has ended; with it, the last character received would have to wait.
+// The width of a code point is that of East Asian Width (Unicode Annex 11), from `get-east-asian-width`. The rules here
+// group code points into clusters: an emoji of several code points is one cluster, is never cut, and is two cells wide.
+// The rules look at one code point at a time and never ahead, so the clusters, and with them the line breaks, do not
+// depend on how a stream was cut into deltas. `Intl.Segmenter` needs the following code point to know that a grapheme
+// has ended; with it, the last character received would have to wait.
 
 import { eastAsianWidth } from "get-east-asian-width";
 
@@ -48,8 +49,8 @@ export function pad(text: string, width: number): string {
 }
 
 /**
- * Groups code points into clusters as they arrive. Only code points that can start a longer cluster (pictographs and regional indicators) are held
- * back; a combining mark on any other character is a cluster of its own, without width.
+ * Groups code points into clusters as they arrive. Only code points that can start a longer cluster (pictographs and
+ * regional indicators) are held back; a combining mark on any other character is a cluster of its own, without width.
  */
 export class OpenCluster {
   #held = "";
@@ -84,8 +85,8 @@ const joiner = "\u200D";
 const emojiPresentation = "\uFE0F";
 const isSkinTone = /^\p{Emoji_Modifier}$/u;
 /**
- * Code points without a cell of their own: nonspacing and enclosing marks, variation selectors, joiners, tags of flags, medial and final Hangul
- * letters. Spacing marks (`Mc`), such as the vowel signs of Indic scripts, have a cell.
+ * Code points without a cell of their own: nonspacing and enclosing marks, variation selectors, joiners, tags of flags,
+ * medial and final Hangul letters. Spacing marks (`Mc`), such as the vowel signs of Indic scripts, have a cell.
  */
 const zeroWidth = /^[\p{Mn}\p{Me}\u200B-\u200F\u2060\uFEFF\u{E0020}-\u{E007F}\u1160-\u11FF\uD7B0-\uD7FF]$/u;
 

@@ -1,11 +1,12 @@
-// Markdown code blocks (CommonMark "fenced code blocks", section 4.5): the lines that open and close them, and the style of their lines.
+// Markdown code blocks (CommonMark "fenced code blocks", section 4.5): the lines that open and close them, and the
+// style of their lines.
 
 import type { Margin } from "./flow.ts";
 import type { Style } from "./style.ts";
 
 /**
- * A line that begins with more marker characters than this is text. The limit bounds the text that is held back; each character is tested against all
- * held text, so a line of only markers would otherwise take quadratic time.
+ * A line that begins with more marker characters than this is text. The limit bounds the text that is held back; each
+ * character is tested against all held text, so a line of only markers would otherwise take quadratic time.
  */
 export const longestMarker = 400;
 

@@ -1,5 +1,5 @@
-// The line editor as a pure function from a state and a key to the next state: text, cursor, history, paste mode, kill buffer. Independent of terminals.
-// Key bindings follow readline (Emacs mode).
+// The line editor as a pure function from a state and a key to the next state: text, cursor, history, paste mode, kill
+// buffer. Independent of terminals. Key bindings follow readline (Emacs mode).
 
 import { cellWidth, clusters } from "./cells.ts";
 import { safeText } from "./safe-text.ts";
@@ -177,7 +177,10 @@ function move(editor: Editor, cursor: number): Editor {
   return { ...editor, cursor };
 }
 
-/** Cursor keys move by grapheme clusters. Only this many units around the cursor are segmented, so a key costs constant time in a long text. */
+/**
+ * Cursor keys move by grapheme clusters. Only this many units around the cursor are segmented, so a key costs constant
+ * time in a long text.
+ */
 const near = 200;
 const segmenter = new Intl.Segmenter(undefined, { granularity: "grapheme" });
 
@@ -237,8 +240,8 @@ function recall(editor: Editor, place: number): Editor {
 export type EditorView = { readonly rows: readonly string[]; readonly row: number; readonly column: number };
 
 /**
- * Lays the text out in rows. The first row follows the prompt; the others are indented by its width. The last column stays free, because some terminals
- * wrap when it is written.
+ * Lays the text out in rows. The first row follows the prompt; the others are indented by its width. The last column
+ * stays free, because some terminals wrap when it is written.
  */
 export function viewEditor({ text, cursor }: Editor, promptWidth: number, width: number): EditorView {
   const room = Math.max(4, width - promptWidth - 1);

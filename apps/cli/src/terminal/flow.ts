@@ -2,9 +2,10 @@
 //
 // Rules
 //   1. No line is wider than the terminal (for terminals of at least `leastWidth` cells).
-//   2. The column in which a word begins decides how it is handled. With more than `edge` cells left it is printed as it arrives, and broken if it is
-//      longer than the line. Nearer to the edge it is held back until it is complete or too long for the line. So the result does not depend on how the
-//      text is split into deltas, and at most the rest of one line is held back.
+//   2. The column in which a word begins decides how it is handled. With more than `edge` cells left it is printed as
+//      it arrives, and broken if it is longer than the line. Nearer to the edge it is held back until it is complete or
+//      too long for the line. So the result does not depend on how the text is split into deltas, and at most the rest
+//      of one line is held back.
 //   3. Every line ends with all styles closed.
 
 import type { Style } from "./style.ts";
@@ -227,7 +228,9 @@ export function wrap(text: string, width: number, margin: Margin = noMargin): st
   return wrapRuns([{ text, style: plain }], { width, colours: false }, margin);
 }
 
-/** Breaks text where a line is full, and keeps all its spaces. The text must be free of control characters (`safeText`). */
+/**
+ * Breaks text where a line is full, and keeps all its spaces. The text must be free of control characters (`safeText`).
+ */
 export function preformatted(text: string, width: number, margin: Margin = noMargin): string {
   const flow = new Flow({ width, colours: false });
   flow.line(margin);

@@ -1,8 +1,9 @@
-// Inline Markdown of one line: strong, emphasis, strikethrough, code spans, links. Parsed character by character; only a run of markers is held back,
-// until the next character decides what it means.
+// Inline Markdown of one line: strong, emphasis, strikethrough, code spans, links. Parsed character by character; only
+// a run of markers is held back, until the next character decides what it means.
 //
-// There is no lookahead, so an opening marker takes effect without a known closing marker. It must be followed by a word, and every style ends at the end
-// of the line. Links are printed as written, with a dim address, so that the user sees where a link leads.
+// There is no lookahead, so an opening marker takes effect without a known closing marker. It must be followed by a
+// word, and every style ends at the end of the line. Links are printed as written, with a dim address, so that the user
+// sees where a link leads.
 
 import type { Style } from "./style.ts";
 
@@ -130,7 +131,8 @@ export class Inline {
     if (this.#run !== "") {
       const { length } = this.#run;
       const isOver = length === this.#ticks;
-      // A code span with several backticks may have one padding space at each end, which is not part of the code (CommonMark 6.1).
+      // A code span with several backticks may have one padding space at each end, which is not part of the code
+      // (CommonMark 6.1).
       if (!isOver || this.#ticks === 1) this.#put(this.#codeSpace, style);
       this.#codeSpace = "";
       this.#run = "";

@@ -1,5 +1,5 @@
-// Classifies a line of Markdown by its first characters. Called again with each character until the kind of the line is known. Only the marker of a
-// line is held back, so the result never depends on the text after the marker.
+// Classifies a line of Markdown by its first characters. Called again with each character until the kind of the line is
+// known. Only the marker of a line is held back, so the result never depends on the text after the marker.
 
 export type LineStart =
   /** More characters are needed. */

@@ -1,11 +1,14 @@
 // Renders streaming Markdown for a terminal. Output is append-only.
 //
 // Invariants
-//   1. The output does not depend on how the text is split into deltas: the parser reads one character at a time and never looks ahead.
-//   2. Little is held back: the marker at the beginning of a line, a run of markers inside a line, a word near the edge, and a table row.
+//   1. The output does not depend on how the text is split into deltas: the parser reads one character at a time and
+//      never looks ahead.
+//   2. Little is held back: the marker at the beginning of a line, a run of markers inside a line, a word near the
+//      edge, and a table row.
 //   3. Held text is limited (`longestMarker`, `longestRow`), so time and memory are linear in the input.
 //   4. Control characters are replaced first (safe-text.ts), so a model cannot inject terminal escape sequences.
-// Line breaks of the model are kept, other than in CommonMark, because models use them on purpose. Several empty lines become one.
+// Line breaks of the model are kept, other than in CommonMark, because models use them on purpose. Several empty lines
+// become one.
 
 import type { CodeBlock } from "./code-block.ts";
 import type { FlowOptions, Margin, Run } from "./flow.ts";
@@ -54,7 +57,10 @@ export class MarkdownStream {
   readonly #base: Style;
   #phase: Phase = { type: "start" };
   #held = "";
-  /** The current line: its indentation, its depth of block quotes, and whether the optional space after a `>` may follow. */
+  /**
+   * The current line: its indentation, its depth of block quotes, and whether the optional space after a `>` may
+   * follow.
+   */
   #indent = 0;
   #quotes = 0;
   #spaceIsDue = false;
@@ -277,7 +283,10 @@ export class MarkdownStream {
     this.#phase = { type: "code_start", codeBlock };
   }
 
-  /** The beginning of a line inside a code block. Removes its quote markers and the indentation of the block, and detects the closing line. */
+  /**
+   * The beginning of a line inside a code block. Removes its quote markers and the indentation of the block, and
+   * detects the closing line.
+   */
   #codeStart(codeBlock: CodeBlock, point: string): void {
     const { quotes, indent, marker } = codeBlock;
     if (this.#quotes < quotes && this.#held === "") {

@@ -1,4 +1,5 @@
-// Prompts for a line. The line is edited in the live rows of the screen, and is printed as permanent text when it is submitted.
+// Prompts for a line. The line is edited in the live rows of the screen, and is printed as permanent text when it is
+// submitted.
 
 import type { Editor } from "./editor.ts";
 import type { Live, Screen } from "./screen.ts";

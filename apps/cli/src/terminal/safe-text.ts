@@ -1,8 +1,9 @@
-// Sanitizes text of models, tools and stored sessions before it is written to a terminal (terminal escape injection): no such text can move the cursor,
-// set the title, make the terminal send input, or reverse the direction of text (bidirectional overrides, "Trojan Source").
+// Sanitizes text of models, tools and stored sessions before it is written to a terminal (terminal escape injection):
+// no such text can move the cursor, set the title, make the terminal send input, or reverse the direction of text
+// (bidirectional overrides, "Trojan Source").
 //
-// A control character is replaced with its symbol (U+2400 block), so that the user sees it. Line feeds and tabs are kept. Text may be streamed in pieces
-// that split a surrogate pair.
+// A control character is replaced with its symbol (U+2400 block), so that the user sees it. Line feeds and tabs are
+// kept. Text may be streamed in pieces that split a surrogate pair.
 
 /** Sanitizes a text. */
 export function safeText(text: string): string {
@@ -18,7 +19,8 @@ export function safeLine(text: string): string {
 }
 
 /**
- * A value as JSON that can be written to a terminal: characters that could control it are escaped (`\\u009b`). The value that a program parses is the same.
+ * A value as JSON that can be written to a terminal: characters that could control it are escaped (`\\u009b`). The
+ * value that a program parses is the same.
  */
 export function safeJson(value: unknown, indent = 0): string {
   return (JSON.stringify(value, null, indent) ?? "null").replaceAll(unsafe, (character) =>
@@ -29,8 +31,9 @@ export function safeJson(value: unknown, indent = 0): string {
 }
 
 /**
- * The last line of defence, for everything that commands write to a terminal: only colours and styles of this program (SGR sequences) may control it. Texts are
- * sanitized where they are formatted; this function covers what a command forgets.
+ * The last line of defence, for everything that commands write to a terminal: only colours and styles of this program
+ * (SGR sequences) may control it. Texts are sanitized where they are formatted; this function covers what a command
+ * forgets.
  */
 export function safeOutput(text: string): string {
   return text.replaceAll(unsafe, (character, at: number) =>
@@ -63,7 +66,8 @@ const replacement = "\uFFFD";
 
 const isSafe = /^[\n\u0020-\u007E]*$/;
 
-// C0 and C1 control characters except tab and line feed, line separators, bidirectional controls, invisible tags, and unpaired surrogates.
+// C0 and C1 control characters except tab and line feed, line separators, bidirectional controls, invisible tags, and
+// unpaired surrogates.
 const unsafe = /(?![\t\n])\p{Cc}|[\u2028\u2029\p{Bidi_Control}\u{E0000}-\u{E007F}]|\p{Cs}/gu;
 
 /** The rest of an SGR sequence after its escape character. */

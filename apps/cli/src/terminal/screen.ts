@@ -1,5 +1,6 @@
-// The screen of the chat: permanent text, and below it live rows (a prompt, a spinner, running tools). Text is printed above the live rows and is never
-// changed; the live rows are erased and redrawn when they change. Uses only relative cursor movements, so the scrollback of the terminal is kept.
+// The screen of the chat: permanent text, and below it live rows (a prompt, a spinner, running tools). Text is printed
+// above the live rows and is never changed; the live rows are erased and redrawn when they change. Uses only relative
+// cursor movements, so the scrollback of the terminal is kept.
 
 import type { Terminal } from "./terminal.ts";
 
@@ -84,14 +85,17 @@ export class Screen {
 }
 
 /**
- * The number of terminal lines that the rows take. The terminal itself wraps a row that is wider than it: after a resize, until the owner of the rows
- * lays them out again, and if the terminal is narrower than a prompt.
+ * The number of terminal lines that the rows take. The terminal itself wraps a row that is wider than it: after a
+ * resize, until the owner of the rows lays them out again, and if the terminal is narrower than a prompt.
  */
 function heightOf(rows: readonly string[], columns: number): number {
   return rows.reduce((sum, row) => sum + Math.max(1, Math.ceil(cellWidth(row) / columns)), 0);
 }
 
-/** The position of the terminal's cursor: lines below the first row, and column. A hidden cursor is at the end of the last row. */
+/**
+ * The position of the terminal's cursor: lines below the first row, and column. A hidden cursor is at the end of the
+ * last row.
+ */
 function cursorPlace({ rows, cursor }: Live, columns: number): { readonly rowsAbove: number; readonly column: number } {
   if (cursor === null) return { rowsAbove: heightOf(rows, columns) - 1, column: 0 };
   const wrapped = heightOf(rows.slice(cursor.row, cursor.row + 1), columns) - 1;

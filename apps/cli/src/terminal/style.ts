@@ -66,8 +66,8 @@ export function colours(enabled: boolean): Colours {
 }
 
 /**
- * Returns whether to use colours: no if `NO_COLOR` is not empty (https://no-color.org); else as `FORCE_COLOR` says (`0`: no); else yes for a terminal
- * that is not `dumb`.
+ * Returns whether to use colours: no if `NO_COLOR` is not empty (https://no-color.org); else as `FORCE_COLOR` says
+ * (`0`: no); else yes for a terminal that is not `dumb`.
  */
 export function wantsColours(env: { readonly [name: string]: string | undefined }, isTerminal: boolean): boolean {
   if ((env["NO_COLOR"] ?? "") !== "") return false;

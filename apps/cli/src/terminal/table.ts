@@ -1,5 +1,6 @@
-// Renders Markdown tables row by row, as they stream. The headings and the first row decide the column widths; longer cells of later rows are wrapped
-// inside their column. If the columns would be too narrow to read, each row becomes a list of `heading: cell`.
+// Renders Markdown tables row by row, as they stream. The headings and the first row decide the column widths; longer
+// cells of later rows are wrapped inside their column. If the columns would be too narrow to read, each row becomes a
+// list of `heading: cell`.
 
 import type { FlowOptions, Run } from "./flow.ts";
 import type { Style } from "./style.ts";

@@ -1,4 +1,5 @@
-// The terminal as a value: delivers keys and writes text. The terminal is in raw mode while it is open, and is restored whatever ends the program.
+// The terminal as a value: delivers keys and writes text. The terminal is in raw mode while it is open, and is restored
+// whatever ends the program.
 
 import type { Key } from "./editor.ts";
 
@@ -8,7 +9,9 @@ export type Terminal = {
   readonly columns: () => number;
   readonly rows: () => number;
   readonly write: (text: string) => void;
-  /** Sets the listener for keys, and first delivers the keys that were buffered without one. `null`: keys are buffered. */
+  /**
+   * Sets the listener for keys, and first delivers the keys that were buffered without one. `null`: keys are buffered.
+   */
   readonly listen: (listener: ((key: Key) => void) | null) => void;
   /** Adds a listener. Returns a function that removes it. */
   readonly onResize: (listener: () => void) => () => void;
@@ -100,7 +103,8 @@ export function openTerminal(stdin: NodeJS.ReadStream, stdout: NodeJS.WriteStrea
       stdin.off("end", onGone);
       stdout.off("resize", onResize);
       process.off("SIGTERM", onStop);
-      // A closing terminal sends SIGHUP more than once. The listener stays, so that the second one does not end the process while it releases its turns.
+      // A closing terminal sends SIGHUP more than once. The listener stays, so that the second one does not end the
+      // process while it releases its turns.
       if (isConnected) process.off("SIGHUP", onGone);
       process.off("exit", restore);
       restore();

@@ -1,5 +1,6 @@
-// A Chromium that a test controls: opens a page, evaluates JavaScript in it, takes screenshots. It speaks the DevTools protocol over a pipe
-// (`--remote-debugging-pipe`): JSON messages that end with a NUL byte, on the file descriptors 3 and 4. No package is needed.
+// A Chromium that a test controls: opens a page, evaluates JavaScript in it, takes screenshots. It speaks the DevTools
+// protocol over a pipe (`--remote-debugging-pipe`): JSON messages that end with a NUL byte, on the file descriptors 3
+// and 4. No package is needed.
 
 import type { ChildProcess } from "node:child_process";
 

@@ -1,9 +1,11 @@
-// The page of the template (lib/templates/app/public) in Chromium, over a server with hostile calls: what the page shows before an approval, what it sends, and
-// what it does if the call has changed. test/long/template.ts installs the template as a new user does.
+// The page of the template (lib/templates/app/public) in Chromium, over a server with hostile calls: what the page
+// shows before an approval, what it sends, and what it does if the call has changed. test/long/template.ts installs the
+// template as a new user does.
 //
 //   tsx --conditions=source apps/cli/test/long/template-page.ts [FOLDER]
 //
-// FOLDER receives screenshots; default: none. Needs Chromium (EVERTURN_CHROMIUM names another one; EVERTURN_SKIP_BROWSER=1 skips this test).
+// FOLDER receives screenshots; default: none. Needs Chromium (EVERTURN_CHROMIUM names another one;
+// EVERTURN_SKIP_BROWSER=1 skips this test).
 
 import type { FakeScript, JsonObject } from "everturn";
 

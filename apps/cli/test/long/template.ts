@@ -1,9 +1,11 @@
-// The project of `everturn init` as a new user gets it: the package is packed and installed, the project is created with `npm create`'s program, tested, served,
-// and used in Chromium: a message, an approval, a `kill -9` of the server while the page is open, and a reload.
+// The project of `everturn init` as a new user gets it: the package is packed and installed, the project is created
+// with `npm create`'s program, tested, served, and used in Chromium: a message, an approval, a `kill -9` of the server
+// while the page is open, and a reload.
 //
 //   tsx --conditions=source apps/cli/test/long/template.ts [FOLDER]
 //
-// FOLDER receives screenshots; default: none. Needs Chromium (EVERTURN_CHROMIUM names another one; EVERTURN_SKIP_BROWSER=1 skips this test) and a network for npm.
+// FOLDER receives screenshots; default: none. Needs Chromium (EVERTURN_CHROMIUM names another one;
+// EVERTURN_SKIP_BROWSER=1 skips this test) and a network for npm.
 
 import type { ChildProcess } from "node:child_process";
 

@@ -1,7 +1,9 @@
-// The worker process of the scenario "Crash and recovery": starts the turn in the database of the server, drives it, and reports when the second reply has begun. The
-// server then kills it. It loads no configuration file and no tools of the user.
+// The worker process of the scenario "Crash and recovery": starts the turn in the database of the server, drives it,
+// and reports when the second reply has begun. The server then kills it. It loads no configuration file and no tools of
+// the user.
 //
-// Messages: the parent sends a `CrashSetup`; this process sends "started" when the turn is stored, and "replying" in the middle of the second reply.
+// Messages: the parent sends a `CrashSetup`; this process sends "started" when the turn is stored, and "replying" in
+// the middle of the second reply.
 
 import type { CrashSetup } from "./crash.ts";
 

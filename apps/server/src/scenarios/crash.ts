@@ -1,7 +1,9 @@
-// Runs the scenario "Crash and recovery" with a real crash: a child process over the same database starts the turn and drives it, and is killed with SIGKILL in the
-// middle of the second reply. No code of it runs after that. Its lease ends 1.2 seconds later at most, and the worker of this process takes the turn over.
+// Runs the scenario "Crash and recovery" with a real crash: a child process over the same database starts the turn and
+// drives it, and is killed with SIGKILL in the middle of the second reply. No code of it runs after that. Its lease
+// ends 1.2 seconds later at most, and the worker of this process takes the turn over.
 //
-// Child processes are ended by their process id, also when the server stops; a child whose server has died ends itself, because its channel is closed.
+// Child processes are ended by their process id, also when the server stops; a child whose server has died ends itself,
+// because its channel is closed.
 
 import type { ChildProcess } from "node:child_process";
 
@@ -10,7 +12,10 @@ import { once } from "node:events";
 
 import { RuntimeError } from "everturn/model";
 
-/** What the child process receives. It is sent as a message, because other users can see the arguments of a process, and a URL may contain a password. */
+/**
+ * What the child process receives. It is sent as a message, because other users can see the arguments of a process, and
+ * a URL may contain a password.
+ */
 export type CrashSetup = {
   /** The path of a SQLite file or the URL of a Postgres database. */
   readonly database: string;
@@ -19,7 +24,8 @@ export type CrashSetup = {
   readonly paceMs: number;
 };
 
-// The program of the child: a file of the bundle (tools/package/entry-files.ts) if this file is bundled, else TypeScript in the same folder.
+// The program of the child: a file of the bundle (tools/package/entry-files.ts) if this file is bundled, else
+// TypeScript in the same folder.
 const program = import.meta.url.endsWith(".ts")
   ? new URL("./crash-worker.ts", import.meta.url)
   : new URL("./scenario-worker.js", import.meta.url);
@@ -29,7 +35,10 @@ const maxChildren = 3;
 /** A child that has not begun its second reply after this time is killed where it is, in milliseconds. */
 const longestRunMs = 60_000;
 
-/** Environment variables that a process needs to run, to connect to Postgres and to verify certificates. No API key is passed on. */
+/**
+ * Environment variables that a process needs to run, to connect to Postgres and to verify certificates. No API key is
+ * passed on.
+ */
 const passedVariables =
   /^(?:PATH|HOME|USERPROFILE|SYSTEMROOT|TMPDIR|TEMP|TMP|TZ|LANG|PG\w+|NODE_\w+|SSL_\w+|EVERTURN_BUILT_WORKER)$/i;
 
@@ -37,7 +46,10 @@ const passedVariables =
 export class Crashes {
   readonly #children = new Set<ChildProcess>();
 
-  /** Starts a child and resolves when it has stored the turn. The child is killed later, in the middle of the second reply. */
+  /**
+   * Starts a child and resolves when it has stored the turn. The child is killed later, in the middle of the second
+   * reply.
+   */
   async start(setup: CrashSetup): Promise<void> {
     if (this.#children.size >= maxChildren) {
       const message = `${maxChildren} processes of this scenario are running; try again in a few seconds`;

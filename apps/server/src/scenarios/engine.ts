@@ -12,7 +12,10 @@ import { researchTools, scenarioTools } from "./tools.ts";
 /** The name of the engine in the runtime. */
 export const scenarioEngineName = "scenarios";
 
-/** Builds the engine. `paceMs`: the delay between two words of the model, in milliseconds; tools take their time in proportion. */
+/**
+ * Builds the engine. `paceMs`: the delay between two words of the model, in milliseconds; tools take their time in
+ * proportion.
+ */
 export function scenarioEngine(paceMs: number): Engine {
   const other = offline({ paceMs });
   const researcher = engine({

@@ -1,4 +1,5 @@
-// The scenarios, played without delays in one process. The one that kills a process is in apps/cli/test/scenarios.test.ts.
+// The scenarios, played without delays in one process. The one that kills a process is in
+// apps/cli/test/scenarios.test.ts.
 
 import type { Message } from "everturn";
 import type { Runtime } from "everturn/runtime";

@@ -1,5 +1,6 @@
-// The scenarios that the studio offers: prepared conversations of a scripted model, which need no API key and no network. Each starts a session with the engine
-// `scenarios`, whose tools have schemas, so that forms of approvals work as for any other engine.
+// The scenarios that the studio offers: prepared conversations of a scripted model, which need no API key and no
+// network. Each starts a session with the engine `scenarios`, whose tools have schemas, so that forms of approvals work
+// as for any other engine.
 
 import type { Engine } from "everturn";
 import type { Scenario } from "everturn/http";
@@ -11,7 +12,10 @@ import { crashName, scenarioScripts } from "./scripts.ts";
 export type Scenarios = {
   /** The engine that the runtime needs, by name. */
   readonly engines: { readonly [name: string]: Engine };
-  /** The scenarios for the option `inspect` of the handler. `database`: where a child process finds the sessions; `null`: it cannot open the database, so no process is killed. */
+  /**
+   * The scenarios for the option `inspect` of the handler. `database`: where a child process finds the sessions;
+   * `null`: it cannot open the database, so no process is killed.
+   */
   readonly over: (database: string | null) => readonly Scenario[];
   /** Ends the child processes. */
   readonly close: () => Promise<void>;

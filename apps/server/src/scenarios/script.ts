@@ -1,7 +1,8 @@
 // The language of scenario scripts, and the model that plays them. It needs no API key and no network.
 //
-// A script has a prompt, which is the user message that starts it, and the replies of the model in order. The model keeps no state: the reply follows from the
-// messages of the request alone, so every process gives the same one. That is what a turn needs that another process continues after a crash.
+// A script has a prompt, which is the user message that starts it, and the replies of the model in order. The model
+// keeps no state: the reply follows from the messages of the request alone, so every process gives the same one. That
+// is what a turn needs that another process continues after a crash.
 
 import type { Adapter, FakeStep, JsonObject, Message, ModelRequest, ToolCall } from "everturn";
 
@@ -28,11 +29,14 @@ export type Script = {
 /** Returns the result of the newest call of a tool; `null`: there is none. */
 type ToolResults = (name: string) => { readonly ok: boolean; readonly text: string } | null;
 
-/** The delay between two words at which a script takes the time that its texts and tools are made for, in milliseconds. */
+/**
+ * The delay between two words at which a script takes the time that its texts and tools are made for, in milliseconds.
+ */
 export const usualPaceMs = 25;
 
 /**
- * The model of the scripts. A request whose newest user message starts no script goes to `other`. `paceMs`: the delay between two words, in milliseconds.
+ * The model of the scripts. A request whose newest user message starts no script goes to `other`. `paceMs`: the delay
+ * between two words, in milliseconds.
  */
 export function scriptedModel(scripts: readonly Script[], paceMs: number, other: Adapter): Adapter {
   const provider = "offline";

@@ -1,5 +1,6 @@
-// The tools of the scenarios. They do nothing outside of this process, and take the time that a real tool would take. Their schemas are complete, because forms are
-// made from them: an approval shows a number with limits, a choice, and a switch.
+// The tools of the scenarios. They do nothing outside of this process, and take the time that a real tool would take.
+// Their schemas are complete, because forms are made from them: an approval shows a number with limits, a choice, and a
+// switch.
 
 import type { Json, JsonObject, Tool, ToolContext } from "everturn";
 

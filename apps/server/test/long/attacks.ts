@@ -1,14 +1,17 @@
-// Attacks by clients of one tenant, or without a key, on one server: the peak memory of the server, and the response times of another tenant meanwhile.
+// Attacks by clients of one tenant, or without a key, on one server: the peak memory of the server, and the response
+// times of another tenant meanwhile.
 //
 //   readers   300 clients follow a session with an event log of about 21 MB and never read
 //   bodies    512 clients of a tenant, and 512 without a key, send requests whose bodies never end
 //   pages     300 clients request the messages of that session, as a page, a session view and a chat, and never read
-//   chats     300 clients of another process request the chat of a session whose messages have 1 MB each, and read it as fast as they can
+//   chats     300 clients of another process request the chat of a session whose messages have 1 MB each, and read it
+//             as fast as they can
 //   views     the same with the session view
 //   forks     300 clients fork that session
 //   turns     300 clients follow the events of that turn, whose last one is its result, and never read
 //   results   300 clients repeat the request that started that turn, under its idempotency key, and read the result
-//   heads     300 clients send requests whose heads never end, a header at a time, and 300 send heads that are too large
+//   heads     300 clients send requests whose heads never end, a header at a time, and 300 send heads that are too
+//             large
 //   chunks    300 clients of a tenant send chunked bodies that never end, and 300 send chunk extensions that never end
 //   idle      2,000 clients connect and send nothing
 //
@@ -242,8 +245,8 @@ function stalledSocket(port: number, request: string): Socket {
 }
 
 /**
- * The requests of the other tenant: it starts a session, reads it and lists its sessions. Adds their response times to `times`, and returns whether all of them
- * succeeded.
+ * The requests of the other tenant: it starts a session, reads it and lists its sessions. Adds their response times to
+ * `times`, and returns whether all of them succeeded.
  */
 async function ask(url: string, id: string, times: number[]): Promise<boolean> {
   const timed = async (path: string, init: RequestInit) => {

@@ -1,4 +1,5 @@
-// The baseline of the load test: a bare `node:http` server that writes the same frames at the same pace, without storage, validation or replay.
+// The baseline of the load test: a bare `node:http` server that writes the same frames at the same pace, without
+// storage, validation or replay.
 
 import type { Pace } from "./paced-model.ts";
 import type { ServerResponse } from "node:http";

@@ -1,4 +1,5 @@
-// All clients of a test in one process, controlled by messages of the parent: start, measure the age of received words, report the results.
+// All clients of a test in one process, controlled by messages of the parent: start, measure the age of received words,
+// report the results.
 
 import type { WatcherCounts, WatcherPlan } from "./watcher.ts";
 

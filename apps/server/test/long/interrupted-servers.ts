@@ -1,5 +1,6 @@
-// Servers that end during many turns and restart on the same file and port: killed (SIGKILL), or stopped gracefully as in a deploy (SIGTERM). Every
-// client reconnects by itself, every turn ends, no event is lost or duplicated, and no stored reply is requested again.
+// Servers that end during many turns and restart on the same file and port: killed (SIGKILL), or stopped gracefully as
+// in a deploy (SIGTERM). Every client reconnects by itself, every turn ends, no event is lost or duplicated, and no
+// stored reply is requested again.
 
 import type { Finished } from "./clients.ts";
 import type { Line, Pace } from "./paced-model.ts";
@@ -39,7 +40,8 @@ export type Ending = {
 };
 
 export async function ended({ name, how, clients: count, times, livesMs, pace, plan }: Ending): Promise<KilledResult> {
-  // Not an ephemeral port: a client that connects while no server listens could get the same port and connect to itself.
+  // Not an ephemeral port: a client that connects while no server listens could get the same port and connect to
+  // itself.
   const port = 10_000 + Math.floor(Math.random() * 20_000);
   const startedAt = Date.now();
   const [file, log] = [join(folder, `${name}.db`), join(folder, `${name}.log`)];

@@ -1,5 +1,5 @@
-// A thousand live streams on one server and, for comparison, on a bare loop: CPU and memory for each stream and delta, the age of deltas when they are
-// read, and that none is lost or duplicated.
+// A thousand live streams on one server and, for comparison, on a bare loop: CPU and memory for each stream and delta,
+// the age of deltas when they are read, and that none is lost or duplicated.
 
 import type { Delays, Finished } from "./clients.ts";
 import type { Pace } from "./paced-model.ts";

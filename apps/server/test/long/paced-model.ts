@@ -1,5 +1,5 @@
-// The model of the long tests: streams numbered words with timestamps at the pace that the user message sets. Between its replies it calls a tool that
-// must not run twice. Model calls and tool runs are written to a side-effect log.
+// The model of the long tests: streams numbered words with timestamps at the pace that the user message sets. Between
+// its replies it calls a tool that must not run twice. Model calls and tool runs are written to a side-effect log.
 
 import type { Adapter, Engine } from "everturn";
 import type { ModelEvent, ModelRequest } from "everturn/model";

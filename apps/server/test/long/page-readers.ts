@@ -1,4 +1,5 @@
-// Clients of one tenant that request pages and read them as fast as they can, in a process of their own: reading must not delay what the parent process measures.
+// Clients of one tenant that request pages and read them as fast as they can, in a process of their own: reading must
+// not delay what the parent process measures.
 
 import { connect } from "node:net";
 

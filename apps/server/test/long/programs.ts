@@ -1,4 +1,5 @@
-// The processes of the long tests: builds the programs, starts them, exchanges messages with them, and ends them by process id, also when a test fails.
+// The processes of the long tests: builds the programs, starts them, exchanges messages with them, and ends them by
+// process id, also when a test fails.
 
 import type { Measured } from "./measure.ts";
 import type { ServerPlan } from "./server.ts";

@@ -1,5 +1,5 @@
-// A minimal HTTP client: one request on its own socket, and the response as text. It implements only what the servers of these tests send, and is cheap,
-// because hundreds of clients share a core with the measured server.
+// A minimal HTTP client: one request on its own socket, and the response as text. It implements only what the servers
+// of these tests send, and is cheap, because hundreds of clients share a core with the measured server.
 
 import type { Socket } from "node:net";
 

@@ -1,5 +1,7 @@
-// The long tests of the server, in separate processes: a thousand live streams compared with a bare loop, readers that stop reading, and servers that are
-// killed or stopped during many turns; and attacks by clients of one tenant, while another one is measured. They print measurements, and fail if an event was lost or duplicated or a stored reply was requested again.
+// The long tests of the server, in separate processes: a thousand live streams compared with a bare loop, readers that
+// stop reading, and servers that are killed or stopped during many turns; and attacks by clients of one tenant, while
+// another one is measured. They print measurements, and fail if an event was lost or duplicated or a stored reply was
+// requested again.
 //
 //   tsx --conditions=source apps/server/test/long/run.ts             all of it, about five minutes
 //   tsx --conditions=source apps/server/test/long/run.ts load        or some of it: load, stalled, killed, stopped, attacks
@@ -22,7 +24,10 @@ import { stalled } from "./stalled.ts";
 
 const longestMs = 800_000;
 
-/** Goals, which are printed, and limits, which fail the test. Limits relative to the bare loop exclude the effect of a busy machine. */
+/**
+ * Goals, which are printed, and limits, which fail the test. Limits relative to the bare loop exclude the effect of a
+ * busy machine.
+ */
 const goals = { cpu: 3, p99: 50 };
 const limits = { cpu: 8, p99: 250, timesBare: 10, growthMiB: 150, attackMiB: 500, timesCalm: 20 };
 

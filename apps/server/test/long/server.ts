@@ -1,4 +1,5 @@
-// The server under test, as a separate process. It answers control messages (measure.ts); SIGTERM stops it gracefully, as in a deploy.
+// The server under test, as a separate process. It answers control messages (measure.ts); SIGTERM stops it gracefully,
+// as in a deploy.
 
 import type { HttpLimits } from "everturn/http";
 import type { RuntimeOptions } from "everturn/runtime";

@@ -1,5 +1,6 @@
-// Readers that stop reading: the memory of the server does not grow with unread events, other readers are not delayed (no head-of-line blocking), and
-// stalled readers are disconnected after `slowReaderMs`. A reader that reconnects with `Last-Event-ID` receives the remaining events exactly once.
+// Readers that stop reading: the memory of the server does not grow with unread events, other readers are not delayed
+// (no head-of-line blocking), and stalled readers are disconnected after `slowReaderMs`. A reader that reconnects with
+// `Last-Event-ID` receives the remaining events exactly once.
 
 import type { Delays, Finished } from "./clients.ts";
 import type { Pace } from "./paced-model.ts";
@@ -29,7 +30,10 @@ export type Round = {
 
 const sessions = 4;
 const slowReaderMs = 1000;
-/** Each text is sent four times: as deltas, and with the reply, the step and the turn. Socket buffers hold the first few MiB of each reader. */
+/**
+ * Each text is sent four times: as deltas, and with the reply, the step and the turn. Socket buffers hold the first few
+ * MiB of each reader.
+ */
 const pace: Pace = { words: 16, bytes: 8192, everyMs: 20, replies: 20, gated: true };
 const sentMiB = (4 * pace.replies * pace.words * pace.bytes) / 1024 / 1024;
 
@@ -55,7 +59,8 @@ async function round(stalling: number): Promise<Round> {
   await clients.ask({ type: "start_measuring" });
   await server.ask({ type: "open_gate" });
   let [rss, open] = [0, Infinity];
-  // Readers that keep reading hold their connections until the turns are over. On a busy machine it takes long to fill the buffers of stalled readers.
+  // Readers that keep reading hold their connections until the turns are over. On a busy machine it takes long to fill
+  // the buffers of stalled readers.
   const limitMs = stalling > 0 ? 60_000 : 6000;
   for (const until = Date.now() + limitMs; Date.now() < until && open > 2 * sessions;) {
     await pause(100);

@@ -1,5 +1,5 @@
-// A client that starts a turn and reads its events to the end. It retries when it is rejected (429, 503), and reconnects with `Last-Event-ID` when its
-// stream is cut off.
+// A client that starts a turn and reads its events to the end. It retries when it is rejected (429, 503), and
+// reconnects with `Last-Event-ID` when its stream is cut off.
 
 import type { Pace } from "./paced-model.ts";
 import type { RawEnd, RawHead } from "./raw-stream.ts";

@@ -1,4 +1,5 @@
-// Which sessions can be chosen for a comparison: first those that are related to the other side by forks, then the others, newest first.
+// Which sessions can be chosen for a comparison: first those that are related to the other side by forks, then the
+// others, newest first.
 
 import type { SessionSummary } from "../data/types.ts";
 

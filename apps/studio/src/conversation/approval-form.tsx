@@ -2,8 +2,8 @@
 //
 // Invariants
 //   1. A decision is the press of a button of this form, or ⌘⏎ in one of its fields. No shortcut of the page decides.
-//   2. What is approved is shown: the button is disabled while a long value is not shown completely, while a text cannot be read and while a value is wrong, and the
-//      reasons are beside it.
+//   2. What is approved is shown: the button is disabled while a long value is not shown completely, while a text
+//      cannot be read and while a value is wrong, and the reasons are beside it.
 
 import type { Decision, PendingCall } from "../data/types.ts";
 import type { KeyboardEvent, ReactNode } from "react";

@@ -1,6 +1,9 @@
 // Files that the reader adds to a message: images, PDFs and texts become parts of the user message.
 
-/** The largest size of all files of a message together, in bytes: as base64 they have to fit into a request, which the server limits to 1 MB. */
+/**
+ * The largest size of all files of a message together, in bytes: as base64 they have to fit into a request, which the
+ * server limits to 1 MB.
+ */
 const maxFileBytes = 700 * 1024;
 
 /** The limit for the reader. */

@@ -1,4 +1,5 @@
-// The composer: a message to the session. While a turn runs the message steers it, or waits for the next turn, or interrupts it.
+// The composer: a message to the session. While a turn runs the message steers it, or waits for the next turn, or
+// interrupts it.
 
 import type { UserInput } from "../data/types.ts";
 import type { Attachment, BusyPolicy } from "./attachments.ts";

@@ -111,7 +111,10 @@ export function ConversationTail(): ReactNode {
   );
 }
 
-/** Why the session can be continued without a message: its last turn stopped early, or its last message has no reply. `null`: it cannot. */
+/**
+ * Why the session can be continued without a message: its last turn stopped early, or its last message has no reply.
+ * `null`: it cannot.
+ */
 function stopText({ head, messages, length }: ReturnType<typeof useConversation>): string | null {
   if (head === null) return null;
   const { status, lastRun, pendingToolCalls } = head.session;

@@ -1,4 +1,5 @@
-// The conversation of a session: all messages, of which only those in view are in the document, then the open turn, what waits, and the composer.
+// The conversation of a session: all messages, of which only those in view are in the document, then the open turn,
+// what waits, and the composer.
 
 import type { SessionRoute } from "../route.ts";
 import type { ConversationState, LiveItem, LiveNote, WaitingCall } from "./session-store.ts";
@@ -89,7 +90,8 @@ function Messages({
   const getItemKey = useCallback((row: number) => rowKey(row, length, items, isOpen), [length, items, isOpen]);
   const estimateSize = useCallback((row: number) => estimatedHeight(messages.get(row)), [messages]);
   const count = length + items.length + (open === null ? 0 : 1) + 1;
-  // A row with the focus stays in the document when it is scrolled out of view: its removal would move the focus, and what is typed, to the page.
+  // A row with the focus stays in the document when it is scrolled out of view: its removal would move the focus, and
+  // what is typed, to the page.
   const [focusedKey, setFocusedKey] = useState<string | null>(null);
   const focusedRow = focusedKey === null ? -1 : rowOfKey(focusedKey, count, getItemKey);
   const rows = useVirtualizer({
@@ -124,7 +126,8 @@ function Messages({
     const element = scroller.current;
     if (isAtEnd.current && element !== null) element.scrollTop = element.scrollHeight;
   }, [size, count]);
-  // A link to an effect names no message: the first message of the turn is shown, which loads the others, and then the message of the effect.
+  // A link to an effect names no message: the first message of the turn is shown, which loads the others, and then the
+  // message of the effect.
   const ofEffect = route.effect === null ? null : (selection.message ?? timeline?.turn.base ?? null);
   const target = route.message ?? ofEffect;
   useEffect(() => {
@@ -282,7 +285,8 @@ function estimatedHeight(message: Message | undefined): number {
   if (message.role === "tool") return 0;
   const { content } = message;
   const length = typeof content === "string" ? content.length : 200 * content.length;
-  // Cards are side by side, each with its name, its arguments on one line, and a short result. An estimate that is right saves a second layout of the row.
+  // Cards are side by side, each with its name, its arguments on one line, and a short result. An estimate that is
+  // right saves a second layout of the row.
   const cards = message.role === "assistant" ? Math.ceil(message.toolCalls.length / 2) * 104 : 0;
   return 16 + Math.min(2000, Math.ceil(length / 75) * 22.4) + cards;
 }

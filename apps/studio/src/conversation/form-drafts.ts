@@ -1,4 +1,5 @@
-// What was shown in forms of calls that wait, and typed into them. It outlives the form: the list of messages removes a form that the reader has scrolled away from.
+// What was shown in forms of calls that wait, and typed into them. It outlives the form: the list of messages removes a
+// form that the reader has scrolled away from.
 
 import type { PendingCall } from "../data/types.ts";
 import type { FormDraft } from "../forms/form-draft.ts";
@@ -15,7 +16,10 @@ function keep<T>(values: Map<string, T>, key: string, value: T): void {
   if (values.size > maxDrafts && oldest !== undefined) values.delete(oldest);
 }
 
-/** Makes a hook like `useState` whose value is kept under a key when the component is removed. The newest values are kept. */
+/**
+ * Makes a hook like `useState` whose value is kept under a key when the component is removed. The newest values are
+ * kept.
+ */
 function draftStore<T>() {
   const drafts = new Map<string, T>();
   return function useDraft(key: string, initial: T): readonly [T, (value: T) => void] {
@@ -41,8 +45,8 @@ export const useTextDraft = draftStore<string>();
 export const useReasonDraft = draftStore<{ readonly reason: string | null }>();
 
 /**
- * Identifies what a form is about: the digest covers the call, its wait and everything that is shown. A draft of one call must not appear in the form of another,
- * and ids of calls repeat, in a session and in others.
+ * Identifies what a form is about: the digest covers the call, its wait and everything that is shown. A draft of one
+ * call must not appear in the form of another, and ids of calls repeat, in a session and in others.
  */
 export function formKey(sessionId: string, { digest }: PendingCall): string {
   return JSON.stringify([sessionId, digest]);
@@ -52,8 +56,8 @@ export function formKey(sessionId: string, { digest }: PendingCall): string {
 const seenCalls = new Map<string, PendingCall>();
 
 /**
- * What the reader has seen under the id of a call, which is another call if it has changed since: then the reader has to look again. `review`: they have.
- * `forget`: the call is decided, and the next one with its id is a new one.
+ * What the reader has seen under the id of a call, which is another call if it has changed since: then the reader has
+ * to look again. `review`: they have. `forget`: the call is decided, and the next one with its id is a new one.
  */
 export function useSeenCall(
   sessionId: string,

@@ -1,5 +1,5 @@
-// The actions on one message: fork from here, copy a link, copy as JSON. The menu is created when it is first opened: a menu for each visible message would make
-// scrolling slow.
+// The actions on one message: fork from here, copy a link, copy as JSON. The menu is created when it is first opened: a
+// menu for each visible message would make scrolling slow.
 
 import type { Message } from "everturn/model";
 import type { ReactNode } from "react";

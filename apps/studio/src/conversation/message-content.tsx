@@ -142,7 +142,10 @@ function fileSizeText(base64: string): string {
       : `${(bytes / 1_048_576).toFixed(1)} MB`;
 }
 
-/** Sources that a provider names for a text. Their shape is the provider's; addresses and titles are found by their usual names. */
+/**
+ * Sources that a provider names for a text. Their shape is the provider's; addresses and titles are found by their
+ * usual names.
+ */
 function Citations({ metadata }: { readonly metadata: JsonObject }): ReactNode {
   const list = [metadata["citations"], metadata["annotations"]].flatMap((value) => (Array.isArray(value) ? value : []));
   if (list.length === 0) return null;

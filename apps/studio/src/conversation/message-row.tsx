@@ -197,7 +197,9 @@ const reasons = {
   restart: "The step was restarted",
 };
 
-/** Something that happened between messages. `recovery` says which processes were involved, if the timeline is known. */
+/**
+ * Something that happened between messages. `recovery` says which processes were involved, if the timeline is known.
+ */
 export const NoteRow = memo(function NoteRow({
   note,
   recovery = null,

@@ -1,7 +1,9 @@
-// The text of a reply while it arrives, in blocks: a finished block never changes, so it is rendered once, and the cost of a delta does not grow with the text before it.
+// The text of a reply while it arrives, in blocks: a finished block never changes, so it is rendered once, and the cost
+// of a delta does not grow with the text before it.
 //
-// A block of Markdown ends at an empty line outside of a code block. Text without empty lines is cut at `maxTail` characters; such pieces are shown as plain
-// text until the reply is complete, because half of a code block or table is not Markdown.
+// A block of Markdown ends at an empty line outside of a code block. Text without empty lines is cut at `maxTail`
+// characters; such pieces are shown as plain text until the reply is complete, because half of a code block or table is
+// not Markdown.
 
 /** A finished piece of text. `isPlain`: it was cut, and is not rendered as Markdown. */
 type Block = { readonly text: string; readonly isPlain: boolean };

@@ -1,4 +1,5 @@
-// The answer to a call that waits: an approval with a form for its arguments, the answer to a question, or the result of a manual tool.
+// The answer to a call that waits: an approval with a form for its arguments, the answer to a question, or the result
+// of a manual tool.
 
 import type { Decision, PendingCall } from "../data/types.ts";
 import type { Json, JsonObject } from "everturn/model";
@@ -26,7 +27,10 @@ export function focusComposer(): void {
 /** How many frames `showPendingForm` waits for the end of the conversation to be drawn. */
 const maxFrames = 20;
 
-/** Scrolls to the form of a call that waits, and moves the focus into it. A form at the end of the conversation is in the document only if the end is in view. */
+/**
+ * Scrolls to the form of a call that waits, and moves the focus into it. A form at the end of the conversation is in
+ * the document only if the end is in view.
+ */
 export function showPendingForm(callId: string, frame = 0): void {
   const form = [...document.querySelectorAll("[data-pending-form]")].find(
     (element) => element.getAttribute("data-pending-form") === callId,
@@ -130,7 +134,10 @@ export function PendingForm({
   }
 }
 
-/** The result of a tool that a person runs. `decide`: the tool may have run before a crash; it can be run again, or not at all. */
+/**
+ * The result of a tool that a person runs. `decide`: the tool may have run before a crash; it can be run again, or not
+ * at all.
+ */
 function ResultForm({
   draftKey,
   pending,

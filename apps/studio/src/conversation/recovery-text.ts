@@ -5,7 +5,10 @@ import type { TurnClaim, TurnTimeline } from "everturn/client";
 import { duration } from "../parts/format.ts";
 import { visibleName } from "../parts/text.ts";
 
-/** A takeover in words, its lease epoch, and the first effect that the new process performed; `null`: it has performed none yet. */
+/**
+ * A takeover in words, its lease epoch, and the first effect that the new process performed; `null`: it has performed
+ * none yet.
+ */
 export type Recovery = { readonly text: string; readonly epoch: number; readonly ordinal: number | null };
 
 /** The takeovers of a turn, in order. */
@@ -34,7 +37,10 @@ function recoveryOf({ effects }: TurnTimeline, claim: TurnClaim, before: TurnCla
   return { text, epoch: claim.epoch, ordinal: first?.ordinal ?? null };
 }
 
-/** The name of a process. A long one is random: its kind and its end tell processes apart. A number is the id of a process. */
+/**
+ * The name of a process. A long one is random: its kind and its end tell processes apart. A number is the id of a
+ * process.
+ */
 function workerName(owner: string): string {
   const name = visibleName(owner);
   if (/^\d+$/.test(name)) return `worker ${name}`;

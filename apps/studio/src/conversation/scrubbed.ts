@@ -13,7 +13,10 @@ import { callKey, unanswered } from "./session-store.ts";
 /** A conversation at a moment, and the text of the reply that was arriving; `null`: none was. */
 export type Scrubbed = { readonly state: ConversationState; readonly partial: string | null };
 
-/** The conversation at a moment, in milliseconds since the turn was accepted. Messages of the turn that are not loaded end it. */
+/**
+ * The conversation at a moment, in milliseconds since the turn was accepted. Messages of the turn that are not loaded
+ * end it.
+ */
 export function scrubbed(state: ConversationState, timeline: TurnTimeline, at: number): Scrubbed {
   const { base } = timeline.turn;
   const ofTurn: Message[] = [];

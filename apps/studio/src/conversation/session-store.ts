@@ -1,14 +1,18 @@
-// The state of a conversation: messages that are committed, in pages, and the open turn, which is built from its events. Pure: `use-conversation.ts` reads the
-// server and calls these functions; the tests call them without a browser.
+// The state of a conversation: messages that are committed, in pages, and the open turn, which is built from its
+// events. Pure: `use-conversation.ts` reads the server and calls these functions; the tests call them without a
+// browser.
 //
 // Theory of operation
-//   Committed messages are addressed by their index in the session, `0` to `length - 1`. Any page of them may be missing and is read when it comes into view.
-//   The events of the open turn become items after them: replies, input that was accepted, retries, discarded attempts, failures. A `TurnView` folds the events; this
-//   file places what they changed (`seenEvents`). When the turn has ended, the head of the session has the new length, and once the messages up to that length are
-//   loaded, `settle` drops the items. What the messages do not contain, the discarded text and the durations of tool calls, is kept beside them.
+//   Committed messages are addressed by their index in the session, `0` to `length - 1`. Any page of them may be
+//   missing and is read when it comes into view. The events of the open turn become items after them: replies, input
+//   that was accepted, retries, discarded attempts, failures. A `TurnView` folds the events; this file places what they
+//   changed (`seenEvents`). When the turn has ended, the head of the session has the new length, and once the messages
+//   up to that length are loaded, `settle` drops the items. What the messages do not contain, the discarded text and
+//   the durations of tool calls, is kept beside them.
 //
 // Invariants
-//   1. An event changes the state once: the feed hands out events in order, each once, and a new stream of a turn starts with a new `TurnView`.
+//   1. An event changes the state once: the feed hands out events in order, each once, and a new stream of a turn
+//      starts with a new `TurnView`.
 //   2. The text of a discarded attempt stays visible until the reply that replaces it is complete (`isReplaced`).
 //   3. A delta costs the same whatever came before it (open-text.ts).
 
@@ -29,7 +33,10 @@ export type ConversationState = {
   readonly messages: ReadonlyMap<number, Message>;
   /** The open turn; `null`: none is open. */
   readonly turn: LiveTurn | null;
-  /** What is known about calls from events: state, progress, duration, answer, by {@link callKey}. Kept after the turn has ended. */
+  /**
+   * What is known about calls from events: state, progress, duration, answer, by {@link callKey}. Kept after the turn
+   * has ended.
+   */
   readonly calls: ReadonlyMap<string, TurnCall>;
   /** Notes by the index of the message that they precede, kept after their turn has ended. */
   readonly notes: ReadonlyMap<number, readonly LiveNote[]>;
@@ -54,7 +61,9 @@ export type LiveItem =
 export type LiveNote =
   | {
       readonly type: "discarded";
-      /** `recovery`: a process died and another one continued. `retry`, `fallback`, `restart`: a new attempt was made. */
+      /**
+       * `recovery`: a process died and another one continued. `retry`, `fallback`, `restart`: a new attempt was made.
+       */
       readonly reason: "retry" | "fallback" | "recovery" | "restart";
       readonly text: string;
       /** The reply that replaces the text is complete. */
@@ -91,7 +100,8 @@ export function seenEvents(view: TurnView, events: readonly RuntimeEvent[]): rea
 }
 
 /**
- * Identifies a call in the session: the index of the reply and the id of the call. The id alone does not: some providers count calls from zero in each reply.
+ * Identifies a call in the session: the index of the reply and the id of the call. The id alone does not: some
+ * providers count calls from zero in each reply.
  */
 export function callKey(reply: number, toolCallId: string): string {
   return `${reply}/${toolCallId}`;
@@ -110,8 +120,8 @@ export function emptyConversation(sessionId: string): ConversationState {
 }
 
 /**
- * The newest turn of the session that has ended; `null`: none. A fork of a whole session has the result of the last turn of its original, whose timeline is stored
- * with the original alone.
+ * The newest turn of the session that has ended; `null`: none. A fork of a whole session has the result of the last
+ * turn of its original, whose timeline is stored with the original alone.
  */
 export function lastTurnOf(head: ConversationState["head"]): string | null {
   if (head === null) return null;
@@ -119,7 +129,9 @@ export function lastTurnOf(head: ConversationState["head"]): string | null {
   return forkedFrom !== null && length <= forkedFrom.at ? null : (session.lastRun?.turnId ?? null);
 }
 
-/** The head of the session was read. Its first one says how many messages there are; later ones wait for `addMessages`. */
+/**
+ * The head of the session was read. Its first one says how many messages there are; later ones wait for `addMessages`.
+ */
 export function withHead(state: ConversationState, head: SessionView): ConversationState {
   const isFollowed = head.openTurn === null || head.openTurn.turnId === state.turn?.turnId;
   if (state.head !== null && isFollowed && isSameHead(state.head, head)) return state;
@@ -132,7 +144,10 @@ export function withHead(state: ConversationState, head: SessionView): Conversat
   return settle(next);
 }
 
-/** Whether nothing has changed between two reads. The version counts the changes of the session; the open turn changes without them. */
+/**
+ * Whether nothing has changed between two reads. The version counts the changes of the session; the open turn changes
+ * without them.
+ */
 function isSameHead(left: SessionView, right: SessionView): boolean {
   return (
     left.version === right.version &&
@@ -152,7 +167,10 @@ export function addMessages(state: ConversationState, from: number, page: readon
   return settle(withOpenCalls({ ...state, messages }));
 }
 
-/** The committed messages that have to be read before the end of the turn can be shown: the range `from` to `until`; `null`: none. */
+/**
+ * The committed messages that have to be read before the end of the turn can be shown: the range `from` to `until`;
+ * `null`: none.
+ */
 export function missingAtEnd({
   head,
   length,
@@ -164,8 +182,8 @@ export function missingAtEnd({
 const unknownReply = -1;
 
 /**
- * Adds what is known about the calls of the committed reply that the open turn continues: events that arrived before the reply was loaded, and the arguments of
- * approvals, which run in place of those of the model.
+ * Adds what is known about the calls of the committed reply that the open turn continues: events that arrived before
+ * the reply was loaded, and the arguments of approvals, which run in place of those of the model.
  */
 function withOpenCalls(state: ConversationState): ConversationState {
   const { head, turn, calls } = state;
@@ -188,7 +206,9 @@ function withOpenCalls(state: ConversationState): ConversationState {
   return { ...state, calls: next };
 }
 
-/** Shows the committed messages instead of the items of the turn, once the turn has ended and its messages are loaded. */
+/**
+ * Shows the committed messages instead of the items of the turn, once the turn has ended and its messages are loaded.
+ */
 function settle(state: ConversationState): ConversationState {
   const { head, turn, messages } = state;
   if (head === null) return state;
@@ -218,7 +238,10 @@ function newTurn(turnId: string, base: number): LiveTurn {
   return { turnId, base, items: [], open: null, hasEnded: false };
 }
 
-/** A turn and the calls while a group of events is applied. Each list is copied at most once for a group, so a group costs the number of its events. */
+/**
+ * A turn and the calls while a group of events is applied. Each list is copied at most once for a group, so a group
+ * costs the number of its events.
+ */
 type Draft = {
   items: LiveItem[];
   calls: Map<string, TurnCall>;
@@ -348,7 +371,10 @@ export function nextIndex(base: number, items: readonly LiveItem[]): number {
   return last.index + 1 + (last.message.role === "assistant" ? last.message.toolCalls.length : 0);
 }
 
-/** The index of the reply whose calls are performed: the last one of the turn, or, in a turn that continues after an answer, the last committed one. */
+/**
+ * The index of the reply whose calls are performed: the last one of the turn, or, in a turn that continues after an
+ * answer, the last committed one.
+ */
 function replyIndex({ messages }: ConversationState, base: number, items: readonly LiveItem[]): number {
   const last = items.findLast((item) => item.type === "message" && item.message.role === "assistant");
   if (last !== undefined) return last.index;
@@ -369,12 +395,15 @@ export const unanswered: Omit<TurnCall, "id" | "name" | "state"> = {
   answer: null,
 };
 
-/** How far the answers of a reply, and the replies of waiting calls, are searched: a question is followed by the answers of the other calls and one message. */
+/**
+ * How far the answers of a reply, and the replies of waiting calls, are searched: a question is followed by the answers
+ * of the other calls and one message.
+ */
 const maxSearched = 100;
 
 /**
- * The answer to a call of a committed reply. Tool messages follow the reply; the answer to a question follows the message that asks it. `null`: there is none,
- * or it is not loaded.
+ * The answer to a call of a committed reply. Tool messages follow the reply; the answer to a question follows the
+ * message that asks it. `null`: there is none, or it is not loaded.
  */
 export function committedAnswer(
   { messages }: Pick<ConversationState, "messages">,

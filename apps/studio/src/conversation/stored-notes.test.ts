@@ -1,4 +1,5 @@
-// What a conversation shows between its messages after a reload: attempts that were thrown away, waits between attempts, and takeovers, from stored timelines.
+// What a conversation shows between its messages after a reload: attempts that were thrown away, waits between
+// attempts, and takeovers, from stored timelines.
 
 import type { DiscardedAttempt } from "everturn/client";
 import type { Message } from "everturn/model";

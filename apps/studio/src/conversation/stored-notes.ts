@@ -1,5 +1,6 @@
-// Notes between the messages of a conversation, from stored timelines: attempts that were thrown away, with their text, waits between attempts, and takeovers. Events
-// report the same while a turn runs (session-store.ts), but a page that is opened later does not receive them. Pure.
+// Notes between the messages of a conversation, from stored timelines: attempts that were thrown away, with their text,
+// waits between attempts, and takeovers. Events report the same while a turn runs (session-store.ts), but a page that
+// is opened later does not receive them. Pure.
 
 import type { Recovery } from "./recovery-text.ts";
 import type { LiveNote } from "./session-store.ts";
@@ -30,7 +31,8 @@ export function storedNotes(timeline: TurnTimeline, messages: ReadonlyMap<number
     const ofEffect = notesOf(effect, recovery);
     if (effect.discarded.some(({ reason }) => reason === "crash")) recoveries.delete(effect.epoch);
     if (ofEffect.length === 0) continue;
-    // A call that failed or was superseded has no message: its notes precede the next reply, or follow the last message.
+    // A call that failed or was superseded has no message: its notes precede the next reply, or follow the last
+    // message.
     const next = replies.findIndex(({ ordinal }) => ordinal >= effect.ordinal);
     const index = next === -1 ? until : indexes.get(next);
     if (index !== undefined) notes.set(index, [...(notes.get(index) ?? []), ...ofEffect]);
@@ -83,7 +85,8 @@ function wholeText({ text, textLength }: DiscardedAttempt): string {
 }
 
 /**
- * The index of the message of each reply of a turn, as far as the messages between it and one end of the turn are loaded.
+ * The index of the message of each reply of a turn, as far as the messages between it and one end of the turn are
+ * loaded.
  *
  * @param count The number of replies of the turn.
  */

@@ -1,4 +1,5 @@
-// A call of a tool: name, arguments, progress, result, duration and attempts. A call that waits has the form for its answer.
+// A call of a tool: name, arguments, progress, result, duration and attempts. A call that waits has the form for its
+// answer.
 
 import type { PendingCall } from "../data/types.ts";
 import type { CallTime } from "./message-row.tsx";

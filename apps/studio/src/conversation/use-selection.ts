@@ -1,4 +1,5 @@
-// The selection of the conversation: which message and call the URL names, through the timeline of the turn, and how a click on a message becomes an effect.
+// The selection of the conversation: which message and call the URL names, through the timeline of the turn, and how a
+// click on a message becomes an effect.
 
 import type { SessionRoute } from "../route.ts";
 import type { ConversationPlace } from "../selection.ts";

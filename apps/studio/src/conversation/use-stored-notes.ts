@@ -1,4 +1,5 @@
-// Reads the timelines that the notes of a conversation come from: those of turns in view whose attempts were partly thrown away. Most turns have none, and cost no request.
+// Reads the timelines that the notes of a conversation come from: those of turns in view whose attempts were partly
+// thrown away. Most turns have none, and cost no request.
 
 import type { Turns } from "../timeline/turns.ts";
 import type { ConversationState, LiveItem, LiveNote } from "./session-store.ts";

@@ -1,4 +1,5 @@
-// What a waiting call is: the tool that runs, what the tool does, whether it is safe to run twice, and all its arguments.
+// What a waiting call is: the tool that runs, what the tool does, whether it is safe to run twice, and all its
+// arguments.
 
 import type { PendingCall, ShownCall } from "../data/types.ts";
 import type { ToolView } from "everturn/client";
@@ -19,8 +20,9 @@ import { formKey, useFormDraft } from "./form-drafts.ts";
 import { useConversationPart } from "./use-conversation.ts";
 
 /**
- * The tool that runs, with its schema; `null`: the engine is not known, or has no such tool; `undefined`: it is being read. A tool of a child agent is not known: the
- * engine of the session may have another tool of its name. The first value is kept, because another schema would replace the inputs of a form that is edited.
+ * The tool that runs, with its schema; `null`: the engine is not known, or has no such tool; `undefined`: it is being
+ * read. A tool of a child agent is not known: the engine of the session may have another tool of its name. The first
+ * value is kept, because another schema would replace the inputs of a form that is edited.
  */
 export function useTool({ name, parents }: ShownCall): ToolView | null | undefined {
   const { inspector } = useConnection();
@@ -45,12 +47,17 @@ export function ToolNote({ pending: { shown } }: { readonly pending: PendingCall
   );
 }
 
-/** The arguments of a call as an object, for a form. A text of the model that is no JSON object is shown as one field. */
+/**
+ * The arguments of a call as an object, for a form. A text of the model that is no JSON object is shown as one field.
+ */
 export function argumentsOf({ shown, rawArguments }: PendingCall): JsonObject {
   return shown.arguments ?? (rawArguments === null ? {} : { "arguments, not a JSON object": rawArguments });
 }
 
-/** The call has changed since it was shown here: how, and what it was. The reader says that they have looked at it as it is now. */
+/**
+ * The call has changed since it was shown here: how, and what it was. The reader says that they have looked at it as it
+ * is now.
+ */
 export function ChangedCall({
   before,
   after,
@@ -97,7 +104,10 @@ function changesOf({ shown: before }: PendingCall, { shown: after }: PendingCall
   return parts.length === 0 ? "it is another call with the same arguments" : parts.join(", ");
 }
 
-/** All arguments of a call, to be read, and whether all of them are shown: long values are not before the reader asks for them. */
+/**
+ * All arguments of a call, to be read, and whether all of them are shown: long values are not before the reader asks
+ * for them.
+ */
 export function useCallArguments(pending: PendingCall): {
   readonly view: ReactNode;
   readonly isComplete: boolean;

@@ -1,4 +1,5 @@
-// The connection to the server: its clients, the token, and what the server says about itself. Every view takes them from `useConnection`.
+// The connection to the server: its clients, the token, and what the server says about itself. Every view takes them
+// from `useConnection`.
 
 import type { EverturnClient, Inspector, ServerView } from "everturn/client";
 import type { ReactNode } from "react";
@@ -40,7 +41,8 @@ type Clients = Pick<Connection, "client" | "inspector">;
 const tokenKey = "everturn-token";
 
 /**
- * Asks the server who it is, and renders `children` once it has answered. Before that, `render` shows the state; `logIn` tries a token, and `retry` tries again.
+ * Asks the server who it is, and renders `children` once it has answered. Before that, `render` shows the state;
+ * `logIn` tries a token, and `retry` tries again.
  */
 export function ConnectionProvider({
   children,

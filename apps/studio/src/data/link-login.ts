@@ -1,7 +1,9 @@
-// Login by a link: the server prints a link to this page with a code in its fragment (`#code=…`), which is exchanged once for the token.
+// Login by a link: the server prints a link to this page with a code in its fragment (`#code=…`), which is exchanged
+// once for the token.
 //
-// The code is removed from the address bar and from the history entry before the page is rendered. Browsers never send a fragment, so it is in no log and no
-// `Referer`. The exchange is kept as a promise, because React runs effects twice in development and the code is accepted once.
+// The code is removed from the address bar and from the history entry before the page is rendered. Browsers never send
+// a fragment, so it is in no log and no `Referer`. The exchange is kept as a promise, because React runs effects twice
+// in development and the code is accepted once.
 
 let code: string | null = null;
 let exchange: Promise<LinkLogin> | null = null;
@@ -15,7 +17,10 @@ export function takeLink(): void {
   });
 }
 
-/** The result of the exchange: the token, or that the server refused the code. `null`: the page was not opened with such a link. */
+/**
+ * The result of the exchange: the token, or that the server refused the code. `null`: the page was not opened with such
+ * a link.
+ */
 export type LinkLogin = { readonly token: string } | "rejected" | null;
 
 /** Exchanges the code of the link, once. Rejects if the server does not answer; the next call tries again. */

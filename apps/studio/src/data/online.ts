@@ -1,5 +1,5 @@
-// Whether the server answers. Every request of the page passes `trackedFetch`, so the page knows at once when a connection is refused, while the client still
-// repeats the request.
+// Whether the server answers. Every request of the page passes `trackedFetch`, so the page knows at once when a
+// connection is refused, while the client still repeats the request.
 
 import { useSyncExternalStore } from "react";
 

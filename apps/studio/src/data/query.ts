@@ -1,4 +1,5 @@
-// Reads data of the server into components, with a cache: a view that is shown again shows the old value at once and reads the new one.
+// Reads data of the server into components, with a cache: a view that is shown again shows the old value at once and
+// reads the new one.
 
 import { useCallback, useEffect, useState, useSyncExternalStore } from "react";
 
@@ -23,7 +24,8 @@ const entries = new Map<string, Entry>();
 const maxEntries = 200;
 
 /**
- * Reads `load` under a key and again every `everyMs` milliseconds while the page is visible. The key names everything that `load` depends on; `null`: nothing is read.
+ * Reads `load` under a key and again every `everyMs` milliseconds while the page is visible. The key names everything
+ * that `load` depends on; `null`: nothing is read.
  */
 export function useQuery<T>(
   key: string | null,

@@ -1,4 +1,5 @@
-// The events of a session, for views that do not read them themselves. The feed of the session (session-feed.ts) has the stream and publishes them here.
+// The events of a session, for views that do not read them themselves. The feed of the session (session-feed.ts) has
+// the stream and publishes them here.
 
 import type { RuntimeEvent } from "./types.ts";
 

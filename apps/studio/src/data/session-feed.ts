@@ -1,9 +1,11 @@
-// What happens in a session, as it happens. All views of one session share one feed, which has at most one stream: browsers allow few connections for each server.
+// What happens in a session, as it happens. All views of one session share one feed, which has at most one stream:
+// browsers allow few connections for each server.
 //
 // Theory of operation
-//   While no turn is open, the feed reads the head of the session (without messages) every `idleMs`. While a turn is open, the feed reads the events of that turn
-//   from its first one; the stream ends with the turn, and the head is read again. A listener that subscribes later gets the events of the open turn from the
-//   beginning. A cut stream is resumed by the client; if the client gives up, because the server is gone for longer, the feed starts it again.
+//   While no turn is open, the feed reads the head of the session (without messages) every `idleMs`. While a turn is
+//   open, the feed reads the events of that turn from its first one; the stream ends with the turn, and the head is
+//   read again. A listener that subscribes later gets the events of the open turn from the beginning. A cut stream is
+//   resumed by the client; if the client gives up, because the server is gone for longer, the feed starts it again.
 
 import type { RuntimeEvent, SessionView } from "./types.ts";
 import type { EverturnClient } from "everturn/client";
@@ -20,7 +22,9 @@ export type FeedState = "loading" | "live" | "reconnecting" | "gone";
 
 /** What a view of a session gets. */
 export type FeedListener = {
-  /** The head of the session has been read: status, length, pending calls, the open turn. Its thread has no messages. */
+  /**
+   * The head of the session has been read: status, length, pending calls, the open turn. Its thread has no messages.
+   */
   readonly onHead?: (head: SessionView) => void;
   /** Events of the open turn in order, in groups: those that arrived in one frame of the screen come together. */
   readonly onEvents?: (turnId: string, events: readonly RuntimeEvent[]) => void;
@@ -122,7 +126,10 @@ class SessionFeed {
     }
   }
 
-  /** Reads the events of a turn until it ends. They are kept until the next turn begins, because views still show the turn. */
+  /**
+   * Reads the events of a turn until it ends. They are kept until the next turn begins, because views still show the
+   * turn.
+   */
   async #readTurn(turnId: string, follow: boolean): Promise<void> {
     const kept = this.#events?.turnId === turnId ? this.#events.list : [];
     this.#events = { turnId, list: kept };
@@ -149,8 +156,9 @@ class SessionFeed {
   }
 
   /**
-   * Reads which messages wait for the next turn. The head is not read while a turn is followed, so a message that was just queued would not be shown before the
-   * turn ends. Only the queue is taken: the messages of the open turn come from its events.
+   * Reads which messages wait for the next turn. The head is not read while a turn is followed, so a message that was
+   * just queued would not be shown before the turn ends. Only the queue is taken: the messages of the open turn come
+   * from its events.
    */
   async #readQueue(): Promise<void> {
     const known = this.#head;

@@ -1,4 +1,5 @@
-// Types of the values that the client returns. The entry point `everturn/client` exports the functions, and these names are derived from them.
+// Types of the values that the client returns. The entry point `everturn/client` exports the functions, and these names
+// are derived from them.
 
 import type { EverturnClient } from "everturn/client";
 import type { JsonObject } from "everturn/model";

@@ -34,7 +34,10 @@ export function isEdited({ value, unread }: FormDraft, original: JsonObject): bo
   return Object.keys(unread).length > 0 || !isSameJson(value, original);
 }
 
-/** Why the form cannot be sent, one sentence for each field; empty: it can. `fields`: `null` for a form with one field for the whole value. */
+/**
+ * Why the form cannot be sent, one sentence for each field; empty: it can. `fields`: `null` for a form with one field
+ * for the whole value.
+ */
 export function obstaclesOf(
   { value, unread, revealed }: FormDraft,
   fields: readonly Field[] | null,

@@ -1,10 +1,11 @@
 // The fields of a form from a JSON Schema. The model's value is struck through beside a field that was edited.
 //
 // Theory of operation
-//   The state of the form is one FormDraft, which belongs to the caller, so that it survives the removal of the form from the document. A field has one input, an
-//   element that grows with its text and is never replaced by another one while the reader types: the focus would fall to the page.
-//   Two kinds of values are shown as text first, with a button that makes them editable: those with invisible characters, which an input cannot show, and long ones.
-//   A form that is only read shows all values in this way.
+//   The state of the form is one FormDraft, which belongs to the caller, so that it survives the removal of the form
+//   from the document. A field has one input, an element that grows with its text and is never replaced by another one
+//   while the reader types: the focus would fall to the page. Two kinds of values are shown as text first, with a
+//   button that makes them editable: those with invisible characters, which an input cannot show, and long ones. A form
+//   that is only read shows all values in this way.
 
 import type { FormDraft } from "./form-draft.ts";
 import type { Field, FieldPath } from "./schema-form.ts";
@@ -190,7 +191,10 @@ function asOptional(field: Field): Field {
   return { ...field, isRequired: false };
 }
 
-/** The input of a field, or its value as text: in a form that is read only, if the value has invisible characters, or if its text is long. */
+/**
+ * The input of a field, or its value as text: in a form that is read only, if the value has invisible characters, or if
+ * its text is long.
+ */
 function Shown({
   id,
   path,
@@ -372,8 +376,9 @@ function fitHeight(field: HTMLTextAreaElement): void {
 }
 
 /**
- * The text of a field whose text is not the only one for its value: `1.` and `1`, a list with and without a last empty line. It is the text that the reader typed
- * while the field has the value of that text, and else the text of the value, for example after a reset.
+ * The text of a field whose text is not the only one for its value: `1.` and `1`, a list with and without a last empty
+ * line. It is the text that the reader typed while the field has the value of that text, and else the text of the
+ * value, for example after a reset.
  */
 function useTypedText<T extends Json | undefined>(
   value: T,
@@ -410,7 +415,10 @@ function NumberInput({
   );
 }
 
-/** A list of scalars, one on each line. An empty line at the end is not an item: the reader is about to write the next one. */
+/**
+ * A list of scalars, one on each line. An empty line at the end is not an item: the reader is about to write the next
+ * one.
+ */
 function ListInput({
   of,
   value,
@@ -437,7 +445,10 @@ function ListInput({
   );
 }
 
-/** An editor for a value as JSON. A text that is not JSON is kept in the form, which cannot be sent with it. An empty text removes an optional value. */
+/**
+ * An editor for a value as JSON. A text that is not JSON is kept in the form, which cannot be sent with it. An empty
+ * text removes an optional value.
+ */
 function JsonInput({
   id,
   path,

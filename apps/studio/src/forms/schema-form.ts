@@ -1,13 +1,17 @@
-// Forms from JSON Schema: which field a value gets, the texts of fields, and the values of the form as JSON. Pure; schema-fields.tsx renders the fields.
+// Forms from JSON Schema: which field a value gets, the texts of fields, and the values of the form as JSON. Pure;
+// schema-fields.tsx renders the fields.
 //
-// A form shows strings, numbers, integers, booleans, enumerations, nested objects and lists of scalars. Everything else, also a union of types, is edited as JSON.
-// The server validates the arguments again when the tool runs.
+// A form shows strings, numbers, integers, booleans, enumerations, nested objects and lists of scalars. Everything
+// else, also a union of types, is edited as JSON. The server validates the arguments again when the tool runs.
 //
 // Invariants
-//   1. The fields show the whole value: a field that the schema does not name is a field too, at every level (`isInSchema: false`).
-//   2. The input of a field shows its value for what it is. A value that the input of the schema's type would show as another value (the text "5" in a field
-//      for numbers, an item with a line break in a list with one item on each line) is edited as JSON.
-//   3. The input of a field depends on the value that the model wrote and never on what the reader types, so an edit replaces no input.
+//   1. The fields show the whole value: a field that the schema does not name is a field too, at every level
+//      (`isInSchema: false`).
+//   2. The input of a field shows its value for what it is. A value that the input of the schema's type would show as
+//      another value (the text "5" in a field for numbers, an item with a line break in a list with one item on each
+//      line) is edited as JSON.
+//   3. The input of a field depends on the value that the model wrote and never on what the reader types, so an edit
+//      replaces no input.
 
 import type { Json, JsonObject } from "everturn/model";
 
@@ -44,7 +48,10 @@ export type FieldPath = readonly string[];
 const maxDepth = 4;
 const maxFields = 60;
 
-/** The fields of a value with the schema of an object; `null`: the schema has no fields that a form can show, or there are too many. */
+/**
+ * The fields of a value with the schema of an object; `null`: the schema has no fields that a form can show, or there
+ * are too many.
+ */
 export function fieldsOf(schema: Json, value: JsonObject): readonly Field[] | null {
   if (!isObject(schema)) return null;
   const root = resolved(schema, schema);
@@ -202,7 +209,10 @@ export function fieldText({ type }: FieldKind, value: Json | undefined): string 
 const maxRows = 30;
 const maxLength = 3000;
 
-/** The beginning of a long text, how much of it is missing, and how long it is, in words; `null`: the text is shown completely. */
+/**
+ * The beginning of a long text, how much of it is missing, and how long it is, in words; `null`: the text is shown
+ * completely.
+ */
 export function longTextOf(
   text: string,
 ): { readonly head: string; readonly missing: string; readonly size: string } | null {
@@ -223,8 +233,8 @@ export function pathKey(path: FieldPath): string {
 }
 
 /**
- * The paths of fields that a form does not show completely, because their texts are long and the reader has not asked for them. `fields`: `null` for a form with one
- * field for the whole value, whose path is empty.
+ * The paths of fields that a form does not show completely, because their texts are long and the reader has not asked
+ * for them. `fields`: `null` for a form with one field for the whole value, whose path is empty.
  */
 export function hiddenFields(
   fields: readonly Field[] | null,
@@ -243,7 +253,10 @@ export function hiddenFields(
   });
 }
 
-/** The value of a text that was typed into a number field: a number, or the text itself while it is none. Empty: `undefined`. */
+/**
+ * The value of a text that was typed into a number field: a number, or the text itself while it is none. Empty:
+ * `undefined`.
+ */
 export function numberFrom(text: string): Json | undefined {
   if (text.trim() === "") return undefined;
   const value = Number(text);
@@ -266,7 +279,10 @@ export function parsedOrProblem(text: string): { readonly value: Json; readonly 
   }
 }
 
-/** The value of a field of an object; `undefined`: the object has no such field. Names of the prototype (`constructor`) are no fields. */
+/**
+ * The value of a field of an object; `undefined`: the object has no such field. Names of the prototype (`constructor`)
+ * are no fields.
+ */
 export function fieldValue(value: JsonObject, name: string): Json | undefined {
   return Object.hasOwn(value, name) ? value[name] : undefined;
 }

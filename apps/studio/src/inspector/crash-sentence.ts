@@ -1,4 +1,5 @@
-// "What happens if it crashes here?": one sentence about a row of the journal, or about an effect that is being performed, derived from the rules of recovery:
+// "What happens if it crashes here?": one sentence about a row of the journal, or about an effect that is being
+// performed, derived from the rules of recovery:
 //
 //   recorded effects are never performed again (H1); nothing is announced before it is committed (H2)
 //   a tool without a start mark has not started, and runs (Q3)
@@ -96,7 +97,10 @@ function openSentence({ kind, name, rerun }: CrashCase): string {
   }
 }
 
-/** What a crash in the middle of a recorded effect would have done: the other side of the sentence, for effects that are performed. `null`: nothing to say. */
+/**
+ * What a crash in the middle of a recorded effect would have done: the other side of the sentence, for effects that are
+ * performed. `null`: nothing to say.
+ */
 export function crashDuring(crash: CrashCase): string | null {
   const isPerformed = crash.kind === "model" || crash.kind === "tool" || crash.kind === "code";
   if (!isPerformed || crash.durability === "volatile" || crash.state === "open" || crash.state === "waits") return null;

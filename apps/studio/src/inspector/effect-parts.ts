@@ -1,10 +1,14 @@
-// The parts of a stored row of the journal that the inspector and the timeline show: the request, the response and the attempts. The row is JSON of the server, which
-// may be of a newer or older release, so fields are looked up and not assumed.
+// The parts of a stored row of the journal that the inspector and the timeline show: the request, the response and the
+// attempts. The row is JSON of the server, which may be of a newer or older release, so fields are looked up and not
+// assumed.
 
 import type { EffectDetail } from "everturn/client";
 import type { Json, JsonObject } from "everturn/model";
 
-/** What was ordered: a model call with its options, or a tool call with its arguments. A model call that logs its request body shows that. */
+/**
+ * What was ordered: a model call with its options, or a tool call with its arguments. A model call that logs its
+ * request body shows that.
+ */
 export function requestOf({ effect, item }: EffectDetail): Json {
   const body = field(field(item, "response"), "requestBody");
   if (typeof body === "string") return parsed(body);

@@ -1,5 +1,5 @@
-// Shows a JSON value as a tree. Fast for values of a megabyte: closed nodes draw nothing inside, long lists and objects are drawn in parts, and long texts are cut until
-// the reader asks for more.
+// Shows a JSON value as a tree. Fast for values of a megabyte: closed nodes draw nothing inside, long lists and objects
+// are drawn in parts, and long texts are cut until the reader asks for more.
 
 import type { Json } from "everturn/model";
 import type { ReactNode } from "react";
@@ -11,7 +11,10 @@ import { beginning } from "../parts/text.ts";
 
 /** Children that are drawn at first, and with each "more". */
 const partSize = 100;
-/** Characters of a text that are drawn at first, and with each "more". The second is larger, because the reader has asked for it. */
+/**
+ * Characters of a text that are drawn at first, and with each "more". The second is larger, because the reader has
+ * asked for it.
+ */
 const firstTextLength = 400;
 const moreTextLength = 20_000;
 /** Nodes with more children than this are closed at first, below the top level. */

@@ -18,7 +18,10 @@ export function Tile({ name, children }: { readonly name: string; readonly child
 
 type AnyFailure = NonNullable<TimelineEffect["failure"]>;
 
-/** A failure: its kind and reason, its message, and the errors that caused it, the last one being the first that happened. */
+/**
+ * A failure: its kind and reason, its message, and the errors that caused it, the last one being the first that
+ * happened.
+ */
 export function FailureView({ failure }: { readonly failure: AnyFailure }): ReactNode {
   return (
     <ol className="insp-failure">

@@ -47,7 +47,10 @@ const timeSteps = [
 ];
 const maxTimes = 5;
 
-/** Round times of a period, at most five, in the time zone with this offset from UTC in minutes, as `getTimezoneOffset` returns it. Days begin at midnight. */
+/**
+ * Round times of a period, at most five, in the time zone with this offset from UTC in minutes, as `getTimezoneOffset`
+ * returns it. Days begin at midnight.
+ */
 export function axisTimes(from: number, until: number, offsetMinutes: number): readonly number[] {
   const step = timeSteps.find((ms) => (until - from) / ms <= maxTimes) ?? 7 * day;
   const offset = offsetMinutes * minute;

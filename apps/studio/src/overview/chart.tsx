@@ -26,8 +26,8 @@ const bottom = 20;
 const labelSpace = 22;
 
 /**
- * Bars over a period. Every bucket of the period has a place, also those without values, so that the distances tell the truth. `format` renders the values of the
- * axis and of the hints.
+ * Bars over a period. Every bucket of the period has a place, also those without values, so that the distances tell the
+ * truth. `format` renders the values of the axis and of the hints.
  */
 export function BarChart({
   title,
@@ -172,7 +172,10 @@ function Stack({
   ));
 }
 
-/** The width of the content of an element, in pixels: the chart is drawn at its real size, so that its texts have the size of other texts. */
+/**
+ * The width of the content of an element, in pixels: the chart is drawn at its real size, so that its texts have the
+ * size of other texts.
+ */
 function useWidth(element: RefObject<HTMLElement | null>): number {
   const [width, setWidth] = useState(firstWidth);
   useEffect(() => {

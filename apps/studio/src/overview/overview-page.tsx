@@ -1,4 +1,5 @@
-// The overview: what turns did in a period, what waits for a person, and which processes work. The sums come from the rollup table of the server.
+// The overview: what turns did in a period, what waits for a person, and which processes work. The sums come from the
+// rollup table of the server.
 
 import type { Bar } from "./chart.tsx";
 import type { Overview } from "everturn/client";

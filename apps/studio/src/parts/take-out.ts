@@ -1,4 +1,5 @@
-// What the reader takes out of the page: files, values as JSON, and requests as `curl` commands. A command never contains the token: it names the variable EVERTURN_TOKEN.
+// What the reader takes out of the page: files, values as JSON, and requests as `curl` commands. A command never
+// contains the token: it names the variable EVERTURN_TOKEN.
 
 import type { EverturnClient } from "everturn/client";
 import type { Json, UserMessage } from "everturn/model";

@@ -1,10 +1,14 @@
-// Texts of users, models and tools that are shown as a name or a title: control characters become visible and cannot reorder what is around them.
+// Texts of users, models and tools that are shown as a name or a title: control characters become visible and cannot
+// reorder what is around them.
 
 import type { Json } from "everturn/model";
 
 import { visibleText } from "everturn/model";
 
-/** Control characters, line separators, and the marks that change the direction of text (bidirectional overrides and isolates). */
+/**
+ * Control characters, line separators, and the marks that change the direction of text (bidirectional overrides and
+ * isolates).
+ */
 const invisible = /[\p{Cc}\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/gu;
 
 /** A name on one line. Control characters are escaped as `\u202e`, and line breaks and tabs become spaces. */
@@ -14,12 +18,18 @@ export function visibleName(name: string): string {
     .replace(invisible, (character) => `\\u${(character.codePointAt(0) ?? 0).toString(16).padStart(4, "0")}`);
 }
 
-/** A name on one line, exactly: line feeds and tabs are shown as code points too. For names that a person reads before a decision. */
+/**
+ * A name on one line, exactly: line feeds and tabs are shown as code points too. For names that a person reads before a
+ * decision.
+ */
 export function exactName(name: string): string {
   return visibleText(name).replaceAll("\n", "⟨U+000A⟩").replaceAll("\t", "⟨U+0009⟩");
 }
 
-/** A value as indented JSON in which every invisible character is escaped (`\\u202e`). It is the same value when it is parsed. */
+/**
+ * A value as indented JSON in which every invisible character is escaped (`\\u202e`). It is the same value when it is
+ * parsed.
+ */
 export function visibleJson(value: Json): string {
   return JSON.stringify(value, null, 2).replaceAll(/[^\n -~]/gu, (character) =>
     visibleText(character) === character
@@ -37,7 +47,10 @@ export function beginning(text: string, length: number): string {
   return text.slice(0, last >= 0xd800 && last <= 0xdbff ? length - 1 : length);
 }
 
-/** A class for text with very long words: the browser needs seconds to break them into lines with the kerning of the text font, so it is switched off. */
+/**
+ * A class for text with very long words: the browser needs seconds to break them into lines with the kerning of the
+ * text font, so it is switched off.
+ */
 export function wordClass(text: string): string {
   return /\S{200}/.test(text) ? "long-words" : "";
 }

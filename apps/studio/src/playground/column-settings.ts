@@ -22,7 +22,10 @@ export function newColumnSettings({ name }: Pick<EngineView, "name">): ColumnSet
 /** A setting that cannot be sent, and why. */
 export type SettingIssue = { readonly field: keyof ColumnSettings; readonly message: string };
 
-/** The turn options of the settings, or the issues of those that are not valid. Options that the server does not allow are left out. */
+/**
+ * The turn options of the settings, or the issues of those that are not valid. Options that the server does not allow
+ * are left out.
+ */
 export function optionsOf(
   { engine, model, instructions, temperature, maxTokens, maxTurns, tools }: ColumnSettings,
   allow: readonly string[],
@@ -63,7 +66,10 @@ function modelName(text: string): NonNullable<TurnOptions["model"]> {
   return `${provider}:${rest.join(":")}`;
 }
 
-/** The engines that a column can choose. A fork keeps the engine of its original: `engine` is its name; `null`: any engine. */
+/**
+ * The engines that a column can choose. A fork keeps the engine of its original: `engine` is its name; `null`: any
+ * engine.
+ */
 export function enginesFor<E extends Pick<EngineView, "name">>(
   engines: readonly E[],
   engine: string | null,

@@ -1,6 +1,7 @@
-// The playground: one message, up to four columns with different engines and settings, run side by side. Every run is a session of the server. A run that is kept
-// stays as a session, or as a fork of the session that the playground was opened from; the others are deleted before the next run. Those that are left when the
-// page is left stay as sessions, and are listed at the next visit (unkept-runs.ts).
+// The playground: one message, up to four columns with different engines and settings, run side by side. Every run is a
+// session of the server. A run that is kept stays as a session, or as a fork of the session that the playground was
+// opened from; the others are deleted before the next run. Those that are left when the page is left stay as sessions,
+// and are listed at the next visit (unkept-runs.ts).
 
 import type { ColumnSettings } from "./column-settings.ts";
 import type { Run } from "./run.ts";

@@ -1,4 +1,5 @@
-// One run of a column: its turn, what it has said so far, and how long it took. A reducer over the events of the turn, so that it can be tested without a page.
+// One run of a column: its turn, what it has said so far, and how long it took. A reducer over the events of the turn,
+// so that it can be tested without a page.
 
 import type { ClientTurn } from "everturn/client";
 

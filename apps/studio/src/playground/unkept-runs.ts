@@ -1,5 +1,6 @@
-// Runs of the playground that were neither kept nor deleted, remembered in this browser. They are sessions like all others, so nothing deletes them without a click:
-// the next visit of the playground lists them with one button to delete them.
+// Runs of the playground that were neither kept nor deleted, remembered in this browser. They are sessions like all
+// others, so nothing deletes them without a click: the next visit of the playground lists them with one button to
+// delete them.
 
 import { readStored, writeStored } from "../shell/stored.ts";
 

@@ -1,5 +1,6 @@
-// Reads a turn record (a file that `export` wrote) as a timeline, its messages and the stored data of each row. Pure, and without a server: the file is not sent anywhere.
-// The library checks every value; a file that is no turn record, or is damaged, is reported with a reason.
+// Reads a turn record (a file that `export` wrote) as a timeline, its messages and the stored data of each row. Pure,
+// and without a server: the file is not sent anywhere. The library checks every value; a file that is no turn record,
+// or is damaged, is reported with a reason.
 
 import type { EffectDetail, TurnTimeline } from "everturn/client";
 import type { Message } from "everturn/model";
@@ -52,7 +53,10 @@ function checkedRecord(text: string): RecordedTurn {
   }
 }
 
-/** The messages before the turn, and those that it added in the order of its commits: input, replies, tool results, steered input. */
+/**
+ * The messages before the turn, and those that it added in the order of its commits: input, replies, tool results,
+ * steered input.
+ */
 function messagesOf({ record: { data }, details }: Pick<RecordedTurn, "record" | "details">): readonly Message[] {
   const added = data.rows.flatMap(({ item }, index): readonly Message[] => {
     const response = item.type === "response" ? item.response : null;

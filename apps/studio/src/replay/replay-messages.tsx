@@ -1,4 +1,5 @@
-// The messages of a replay file: replies as Markdown, others as plain text. While the playhead is set, only what had arrived at that moment is shown.
+// The messages of a replay file: replies as Markdown, others as plain text. While the playhead is set, only what had
+// arrived at that moment is shown.
 
 import type { ConversationState } from "../timeline/state-at.ts";
 import type { Message } from "everturn/model";

@@ -1,4 +1,5 @@
-// The view of a replay file: the timeline, the conversation and the inspector of a turn record that the reader opens. The file stays on the machine: nothing is sent.
+// The view of a replay file: the timeline, the conversation and the inspector of a turn record that the reader opens.
+// The file stays on the machine: nothing is sent.
 
 import type { ReplayFile } from "./record.ts";
 import type { DragEvent, ReactNode } from "react";

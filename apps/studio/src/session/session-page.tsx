@@ -1,4 +1,5 @@
-// A session: its bar, the conversation with the composer, the timeline of the turn below, and the inspector at the right.
+// A session: its bar, the conversation with the composer, the timeline of the turn below, and the inspector at the
+// right.
 
 import type { SessionRoute } from "../route.ts";
 import type { ReactNode } from "react";

@@ -14,8 +14,9 @@ export type LoadedSessions = {
 export type SessionPage = { readonly items: readonly SessionSummary[]; readonly next: string | null };
 
 /**
- * Merges a newer first page. `keepsOrder`: the reader has scrolled, so rows keep their places and new sessions wait in `unseen`; otherwise the list is in the order of
- * the last change. A session of the page's range that the page does not have was deleted, or has left the filter.
+ * Merges a newer first page. `keepsOrder`: the reader has scrolled, so rows keep their places and new sessions wait in
+ * `unseen`; otherwise the list is in the order of the last change. A session of the page's range that the page does not
+ * have was deleted, or has left the filter.
  */
 export function mergeFirstPage(
   loaded: LoadedSessions | null,

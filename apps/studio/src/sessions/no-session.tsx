@@ -1,4 +1,5 @@
-// What is shown when no session is open: a new session, and the scenarios of the offline model, which teach what the studio shows.
+// What is shown when no session is open: a new session, and the scenarios of the offline model, which teach what the
+// studio shows.
 
 import type { ReactNode } from "react";
 

@@ -43,7 +43,10 @@ export function firstWaitingCall({ pendingToolCalls }: Pick<SessionSummary, "pen
   return pendingToolCalls.find(({ decision, reason }) => decision === null && reason !== "question") ?? null;
 }
 
-/** The tools that lead to a call, and its own: `summarize_mail → wire_transfer`. The last one runs if the call is approved. */
+/**
+ * The tools that lead to a call, and its own: `summarize_mail → wire_transfer`. The last one runs if the call is
+ * approved.
+ */
 export function pathOf({ parents, name }: ShownCall): string {
   return [...parents, name].map(exactName).join(" → ");
 }

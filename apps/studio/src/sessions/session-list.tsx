@@ -1,4 +1,5 @@
-// The list of sessions: filters, paging, live updates, and the deletion of several. Only the visible rows are in the document.
+// The list of sessions: filters, paging, live updates, and the deletion of several. Only the visible rows are in the
+// document.
 
 import type { SessionSummary } from "../data/types.ts";
 import type { LoadedSessions } from "./merge-sessions.ts";

@@ -1,4 +1,5 @@
-// The header: views, search, the state of the host, theme, and the dialogs that every view has (command palette, keyboard help).
+// The header: views, search, the state of the host, theme, and the dialogs that every view has (command palette,
+// keyboard help).
 
 import type { Route } from "../route.ts";
 import type { ReactNode } from "react";
@@ -111,7 +112,10 @@ function HostState(): ReactNode {
   );
 }
 
-/** The number of processes that hold the lease of an open turn. Nothing is stored about a process that drives none, so idle ones are not counted. */
+/**
+ * The number of processes that hold the lease of an open turn. Nothing is stored about a process that drives none, so
+ * idle ones are not counted.
+ */
 function activeText(count: number): string {
   if (count === 0) return "no active worker";
   return count === 1 ? "1 active worker" : `${count} active workers`;

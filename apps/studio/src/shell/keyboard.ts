@@ -1,7 +1,9 @@
-// Keyboard shortcuts of the page. A shortcut of one key does nothing while the focus is in a field, in a dialog or in a menu.
+// Keyboard shortcuts of the page. A shortcut of one key does nothing while the focus is in a field, in a dialog or in a
+// menu.
 //
-// No shortcut of one key changes a session: none decides about a call, stops a turn, forks or deletes, and none opens a dialog whose focused button does. Text that
-// is typed while the focus is not where the reader believes must have no effect.
+// No shortcut of one key changes a session: none decides about a call, stops a turn, forks or deletes, and none opens a
+// dialog whose focused button does. Text that is typed while the focus is not where the reader believes must have no
+// effect.
 
 import { useEffect, useRef } from "react";
 

@@ -1,4 +1,5 @@
-// A link to a view of the page. A plain click changes the route without a load; a click with a modifier opens a tab, as for every link.
+// A link to a view of the page. A plain click changes the route without a load; a click with a modifier opens a tab, as
+// for every link.
 
 import type { Route } from "../route.ts";
 import type { ComponentProps, MouseEvent, ReactNode } from "react";

@@ -1,4 +1,5 @@
-// The command palette: sessions by title or id, views, actions of the session that is shown, and messages that contain the text, if the storage can search.
+// The command palette: sessions by title or id, views, actions of the session that is shown, and messages that contain
+// the text, if the storage can search.
 
 import type { Route } from "../route.ts";
 import type { ReactNode } from "react";
@@ -191,7 +192,8 @@ function useEntries(
       run: () => navigate(sessionRoute(sessionId, { message: position })),
     }));
     if (words.length === 0) return [...found, ...views, ...own];
-    // A view or an action whose name the reader types comes first, and messages that are found later do not take its place.
+    // A view or an action whose name the reader types comes first, and messages that are found later do not take its
+    // place.
     const typed = text.trim().toLowerCase();
     const isTyped = ({ label }: Entry): boolean => label.toLowerCase().startsWith(typed);
     const named = [...views, ...own].filter(isTyped);

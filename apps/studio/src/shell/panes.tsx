@@ -29,7 +29,10 @@ export function togglePane(name: PaneName): void {
   setPane(name, { size, isHidden: !isHidden });
 }
 
-/** The border of a pane that the reader drags, or moves with the arrow keys. `side`: where the pane is, seen from the border. */
+/**
+ * The border of a pane that the reader drags, or moves with the arrow keys. `side`: where the pane is, seen from the
+ * border.
+ */
 export function Resizer({
   pane,
   side,

@@ -1,4 +1,5 @@
-// Settings of the page in the browser's local storage. A browser that denies access, for example in a private window, keeps the defaults.
+// Settings of the page in the browser's local storage. A browser that denies access, for example in a private window,
+// keeps the defaults.
 
 /** A stored text; `null`: there is none, or the storage cannot be read. */
 export function readStored(key: string): string | null {

@@ -1,4 +1,5 @@
-// The colour theme: that of the system, or light or dark by choice. The choice is stored in the browser and set as `data-theme` of the root element.
+// The colour theme: that of the system, or light or dark by choice. The choice is stored in the browser and set as
+// `data-theme` of the root element.
 
 import { useSyncExternalStore } from "react";
 

@@ -1,4 +1,5 @@
-// Short messages at the edge of the page: an action failed, or has finished somewhere else. They are announced to screen readers.
+// Short messages at the edge of the page: an action failed, or has finished somewhere else. They are announced to
+// screen readers.
 
 import type { ReactNode } from "react";
 

@@ -12,7 +12,10 @@ import { ErrorBoundary } from "./error-boundary.tsx";
 import { useShortcuts } from "./keyboard.ts";
 import { Resizer, togglePane, usePane } from "./panes.tsx";
 
-/** A session with its conversation, timeline and inspector is most of the code of the page. The list is shown before it is loaded. */
+/**
+ * A session with its conversation, timeline and inspector is most of the code of the page. The list is shown before it
+ * is loaded.
+ */
 const loadSessionPage = async () => import("../session/session-page.tsx");
 const SessionPage = lazy(async () => ({ default: (await loadSessionPage()).SessionPage }));
 /** How long after the list the code of a session is loaded, if none is opened before, in milliseconds. */

@@ -6,7 +6,10 @@ import { useEffect, useState } from "react";
 
 import { notifyError } from "../shell/toasts.tsx";
 
-/** `text` is computed on the click. `className`: `btn`, or `copy` for the small button of a code block, whose label is `name`. */
+/**
+ * `text` is computed on the click. `className`: `btn`, or `copy` for the small button of a code block, whose label is
+ * `name`.
+ */
 export function CopyButton({
   label,
   name,

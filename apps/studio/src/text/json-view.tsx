@@ -11,8 +11,8 @@ const maxFields = 12;
 const maxValueLength = 300;
 
 /**
- * An object whose values are short is a list of fields, a list of short values has one on each line; other values are shown as JSON. `show` changes the texts of
- * values, for example to make invisible characters visible.
+ * An object whose values are short is a list of fields, a list of short values has one on each line; other values are
+ * shown as JSON. `show` changes the texts of values, for example to make invisible characters visible.
  */
 export function JsonView({
   value,

@@ -1,4 +1,5 @@
-// Which addresses from messages may be used. Everything else is shown as text: a model or a tool can write any address, also `javascript:`.
+// Which addresses from messages may be used. Everything else is shown as text: a model or a tool can write any address,
+// also `javascript:`.
 
 /** An address that a link may have; `null`: it is not a web or mail address. */
 export function safeLink(url: string): string | null {

@@ -1,4 +1,5 @@
-// Markdown of messages. Raw HTML is shown as text. Links lead to web and mail addresses only, and images are shown only if they are in the message itself.
+// Markdown of messages. Raw HTML is shown as text. Links lead to web and mail addresses only, and images are shown only
+// if they are in the message itself.
 
 import type { ComponentProps, ReactNode } from "react";
 import type { Components } from "react-markdown";
@@ -86,8 +87,9 @@ function keepUrl(url: string): string {
 }
 
 /**
- * Whether a text is one line in which no character has a meaning in Markdown. Such a text needs no parser, whose time is most of what a short message costs while
- * scrolling. The first character is a letter, so that the line begins no list and no block of code; the dot of `www.` and the colon of `https://` begin links.
+ * Whether a text is one line in which no character has a meaning in Markdown. Such a text needs no parser, whose time
+ * is most of what a short message costs while scrolling. The first character is a letter, so that the line begins no
+ * list and no block of code; the dot of `www.` and the colon of `https://` begin links.
  */
 export function isOneParagraph(text: string): boolean {
   return /^\p{L}(?:[\p{L}\p{N},;?'"()%$€/=+–—… -]|\.(?![^\s.])|:(?!\/))*$/u.test(text) && !text.endsWith(" ");

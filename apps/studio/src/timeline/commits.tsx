@@ -9,8 +9,8 @@ import { memo } from "react";
 import { drawnMarks } from "./draw.ts";
 
 /**
- * Rows of the journal as ticks: tall ones for effects, short ones for bookkeeping. All ticks are one path, because a long turn has as many of them as the plot has pixels. A
- * click selects the nearest.
+ * Rows of the journal as ticks: tall ones for effects, short ones for bookkeeping. All ticks are one path, because a
+ * long turn has as many of them as the plot has pixels. A click selects the nearest.
  */
 export const Commits = memo(function Commits({
   layout,

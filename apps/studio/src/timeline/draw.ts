@@ -1,5 +1,5 @@
-// Selects what the plot draws: the bars in the visible window, with bars that are too narrow to be seen joined to one. The number of drawn items depends on
-// the width of the window, not on the length of the turn.
+// Selects what the plot draws: the bars in the visible window, with bars that are too narrow to be seen joined to one.
+// The number of drawn items depends on the width of the window, not on the length of the turn.
 
 import type { Bar } from "./layout.ts";
 import type { TimeScale } from "./time-scale.ts";
@@ -23,7 +23,8 @@ const minWidth = 3;
 export function drawnBars(bars: readonly Bar[], scale: TimeScale, window: Window): readonly Drawn[] {
   const perUnit = pixelsPerUnit(window);
   const drawn: { left: number; right: number; bars: Bar[]; isNarrow: boolean }[] = [];
-  // Bars that begin before the window may reach into it; bars of a lane do not overlap, so only the last of them can, or a group of a full lane.
+  // Bars that begin before the window may reach into it; bars of a lane do not overlap, so only the last of them can,
+  // or a group of a full lane.
   const last = lastIndexAt(bars, (bar) => positionOf(scale, bar.start) <= window.to);
   for (let index = firstVisible(bars, scale, window.from); index <= last; index += 1) {
     const bar = bars[index];
@@ -48,7 +49,10 @@ export function drawnBars(bars: readonly Bar[], scale: TimeScale, window: Window
   }));
 }
 
-/** The index of the first bar that ends in the window or after it. Ends are ordered like starts as long as bars do not overlap. */
+/**
+ * The index of the first bar that ends in the window or after it. Ends are ordered like starts as long as bars do not
+ * overlap.
+ */
 function firstVisible(bars: readonly Bar[], scale: TimeScale, from: number): number {
   return Math.max(
     0,
@@ -56,7 +60,9 @@ function firstVisible(bars: readonly Bar[], scale: TimeScale, from: number): num
   );
 }
 
-/** The positions, in pixels, of marks in the window. Marks nearer than `distance` pixels to the one before are left out. */
+/**
+ * The positions, in pixels, of marks in the window. Marks nearer than `distance` pixels to the one before are left out.
+ */
 export function drawnMarks<T extends { readonly time: number }>(
   marks: readonly T[],
   scale: TimeScale,
@@ -84,7 +90,10 @@ export function pixelsPerUnit({ from, to, width }: Window): number {
   return width / Math.max(1e-6, to - from);
 }
 
-/** The window after zooming by a factor (> 1: closer) around a position that stays where it is. The window stays inside of the axis. */
+/**
+ * The window after zooming by a factor (> 1: closer) around a position that stays where it is. The window stays inside
+ * of the axis.
+ */
 export function zoomed(window: Window, scale: TimeScale, factor: number, around: number): Window {
   const length = Math.min(scale.width, Math.max(minLength, (window.to - window.from) / factor));
   const share = (around - window.from) / Math.max(1e-6, window.to - window.from);
@@ -100,7 +109,10 @@ export function panned(window: Window, scale: TimeScale, pixels: number): Window
 /** The places of two fingers, in pixels from the left edge of the plot. */
 type Fingers = readonly [number, number];
 
-/** Fingers nearer than this to each other are taken to have this distance, in pixels: otherwise a small movement would zoom far. */
+/**
+ * Fingers nearer than this to each other are taken to have this distance, in pixels: otherwise a small movement would
+ * zoom far.
+ */
 const minFingerDistance = 24;
 
 /** The window after two fingers have moved on it: the positions that were under them stay under them. */

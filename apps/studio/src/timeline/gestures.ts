@@ -19,8 +19,9 @@ export type Gestures = {
 };
 
 /**
- * Pans with one pointer while only a part of the axis is visible, and zooms and pans with two fingers. The plot captures a pointer when it begins to drag, so that
- * the end of a drag is no click on a bar. `show` gets the new window, `onBegin` is called when a gesture begins.
+ * Pans with one pointer while only a part of the axis is visible, and zooms and pans with two fingers. The plot
+ * captures a pointer when it begins to drag, so that the end of a drag is no click on a bar. `show` gets the new
+ * window, `onBegin` is called when a gesture begins.
  */
 export function useGestures(
   window: Window,
@@ -91,7 +92,10 @@ export function useWidth(ref: RefObject<HTMLDivElement | null>): number {
   return width;
 }
 
-/** Zooms with the wheel and Ctrl (which is also what a pinch sends), and pans with a horizontal wheel or Shift. A plain vertical wheel scrolls the lanes. */
+/**
+ * Zooms with the wheel and Ctrl (which is also what a pinch sends), and pans with a horizontal wheel or Shift. A plain
+ * vertical wheel scrolls the lanes.
+ */
 export function useWheel(
   ref: RefObject<HTMLDivElement | null>,
   window: Window,

@@ -1,4 +1,5 @@
-// The rows of the journal as a table: every row in order, also bookkeeping, with its numbers. Only the visible rows are drawn.
+// The rows of the journal as a table: every row in order, also bookkeeping, with its numbers. Only the visible rows are
+// drawn.
 
 import type { TimelineEffect, TurnTimeline } from "everturn/client";
 import type { KeyboardEvent, ReactNode } from "react";

@@ -63,7 +63,8 @@ export const LaneRow = memo(function LaneRow({
 });
 
 /**
- * The longest text that fits into the visible part of a bar. The width of a text is estimated, because measuring would force a layout of the page.
+ * The longest text that fits into the visible part of a bar. The width of a text is estimated, because measuring would
+ * force a layout of the page.
  */
 function BarText({
   texts,

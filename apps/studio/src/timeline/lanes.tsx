@@ -1,4 +1,5 @@
-// The lanes as a list box: the bars are its options. Arrow keys move between bars, plus and minus zoom, a click selects.
+// The lanes as a list box: the bars are its options. Arrow keys move between bars, plus and minus zoom, a click
+// selects.
 
 import type { Drawn, Window } from "./draw.ts";
 import type { Bar, TurnLayout } from "./layout.ts";

@@ -1,8 +1,9 @@
-// Computes what the timeline of a turn shows: lanes, bars, commits, crashes, the time axis, the critical path and the totals. Pure: the same rows give the same
-// layout. plot.tsx draws it; draw.ts selects what is visible.
+// Computes what the timeline of a turn shows: lanes, bars, commits, crashes, the time axis, the critical path and the
+// totals. Pure: the same rows give the same layout. plot.tsx draws it; draw.ts selects what is visible.
 //
 // Rules
-//   1. Every row of the journal is a commit. A model call, tool call or code cell is also a bar; bookkeeping rows (checkpoint, environment, restart) are commits only.
+//   1. Every row of the journal is a commit. A model call, tool call or code cell is also a bar; bookkeeping rows
+//      (checkpoint, environment, restart) are commits only.
 //   2. Calls of one tool share a lane unless they overlap: then each parallel slot has a lane of its own.
 //   3. An attempt whose result was not recorded is a bar of its own, in the lane of its effect.
 //   4. A wait for a person ends the turn. Its bar ends when the next turn begins, or grows until then.
@@ -24,7 +25,10 @@ export type Lane = {
   readonly label: string;
 };
 
-/** What a bar shows. Each has its own hue and its own second sign: hatching for `discarded`, dots for `wait`, an outline for open ones. */
+/**
+ * What a bar shows. Each has its own hue and its own second sign: hatching for `discarded`, dots for `wait`, an outline
+ * for open ones.
+ */
 type BarKind = "model" | "tool" | "code" | "agent" | "wait" | "queue" | "discarded";
 
 export type Bar = {
@@ -89,7 +93,9 @@ export type Totals = {
 
 export type TurnLayout = {
   readonly lanes: readonly Lane[];
-  /** The bars of each lane, by start. Bars of one lane do not overlap, except in the last of very many parallel slots. */
+  /**
+   * The bars of each lane, by start. Bars of one lane do not overlap, except in the last of very many parallel slots.
+   */
   readonly bars: readonly (readonly Bar[])[];
   readonly commits: readonly Commit[];
   readonly crashes: readonly Crash[];
@@ -110,7 +116,10 @@ export type OpenEffect = {
   readonly step: number;
   readonly startedAt: number;
   readonly firstAt: number | null;
-  /** The attempt has ended without a result, and the row of the effect, which will say so, is not recorded yet; `null`: it is being performed. */
+  /**
+   * The attempt has ended without a result, and the row of the effect, which will say so, is not recorded yet; `null`:
+   * it is being performed.
+   */
   readonly discarded: { readonly reason: DiscardedAttempt["reason"]; readonly endedAt: number } | null;
 };
 
@@ -386,12 +395,16 @@ function coveredMs(spans: readonly Span[]): number {
   return covered;
 }
 
-/** Effects are ordered by a commit, which takes time: a predecessor may end this much after its successor began, by the clocks of two processes. */
+/**
+ * Effects are ordered by a commit, which takes time: a predecessor may end this much after its successor began, by the
+ * clocks of two processes.
+ */
 const clockToleranceMs = 2;
 
 /**
- * The ids of the bars on the critical path: the chain of effects that determined when the turn ended. From the bar that ends last, each step goes back to the bar
- * that ended last before it began. Of parallel tools, this is the one that ended last.
+ * The ids of the bars on the critical path: the chain of effects that determined when the turn ended. From the bar that
+ * ends last, each step goes back to the bar that ended last before it began. Of parallel tools, this is the one that
+ * ended last.
  */
 export function criticalPath({ bars }: Pick<TurnLayout, "bars">): ReadonlySet<string> {
   const byEnd = bars.flat().toSorted((a, b) => a.end - b.end || a.start - b.start);
@@ -446,7 +459,10 @@ export function barLabels(bar: Bar): readonly string[] {
   }
 }
 
-/** The name of a bar for screen readers and tooltips: kind, name, step, duration, state. It contains each text of {@link barLabels}, so that speech input finds the bar. */
+/**
+ * The name of a bar for screen readers and tooltips: kind, name, step, duration, state. It contains each text of
+ * {@link barLabels}, so that speech input finds the bar.
+ */
 export function barTitle(bar: Bar): string {
   const parts = [kindWords[bar.kind]];
   if (bar.kind === "tool" || bar.kind === "agent" || bar.kind === "wait") parts.push(bar.name);

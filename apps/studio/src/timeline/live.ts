@@ -1,10 +1,14 @@
-// The effects that a turn is performing now, from its live events. The journal has them only after their commit; until then the timeline draws these.
+// The effects that a turn is performing now, from its live events. The journal has them only after their commit; until
+// then the timeline draws these.
 
 import type { RuntimeEvent } from "../data/types.ts";
 import type { OpenEffect } from "./layout.ts";
 import type { TurnTimeline } from "everturn/client";
 
-/** A model call or a tool that is being performed. `startedAt: null`: before the first event that was received; then it began after the newest row. */
+/**
+ * A model call or a tool that is being performed. `startedAt: null`: before the first event that was received; then it
+ * began after the newest row.
+ */
 type LiveEffect = { readonly startedAt: number | null; readonly firstAt: number | null; readonly isDone: boolean };
 
 /** The effects of a turn. It makes one model call at a time; tools are by the id of their call. */
@@ -25,8 +29,9 @@ type Reset = {
 export const noOpenEffects: LiveEffects = { model: null, tools: new Map(), reset: null };
 
 /**
- * Applies events that arrived at a time (of the server's clock, in milliseconds). A group that begins with the start of the turn repeats what happened before, for example
- * after a reload: the times of its events are not known, and effects that ended in it have rows.
+ * Applies events that arrived at a time (of the server's clock, in milliseconds). A group that begins with the start of
+ * the turn repeats what happened before, for example after a reload: the times of its events are not known, and effects
+ * that ended in it have rows.
  */
 export function withEvents(live: LiveEffects, events: readonly RuntimeEvent[], at: number): LiveEffects {
   const isRepeated = events.length > 1 && events.some(({ event }) => event.type === "turn_started");
@@ -86,7 +91,10 @@ export function withTimeline(live: LiveEffects, timeline: TurnTimeline, atStart:
   return { model: isRecorded ? null : live.model, tools, reset: isPast ? null : reset };
 }
 
-/** The effects to draw. A running turn without events of an effect calls the model: it has sent the request, and no content has arrived. */
+/**
+ * The effects to draw. A running turn without events of an effect calls the model: it has sent the request, and no
+ * content has arrived.
+ */
 export function openEffects({ model, tools, reset }: LiveEffects, timeline: TurnTimeline): readonly OpenEffect[] {
   const { turn, effects } = timeline;
   if (turn.status !== "running") return [];
@@ -123,7 +131,10 @@ function discardedEffects(
   return [...lostTools, { ...call, startedAt: model?.startedAt ?? before, firstAt: model?.firstAt ?? null }];
 }
 
-/** When the newest row ended: the earliest time at which the next effect can have begun. After a takeover, the time of the claim. */
+/**
+ * When the newest row ended: the earliest time at which the next effect can have begun. After a takeover, the time of
+ * the claim.
+ */
 function lastEnd(timeline: TurnTimeline): number | null {
   const ended = timeline.effects.at(-1)?.endedAt ?? null;
   const claimed = timeline.claims.at(-1)?.since ?? null;

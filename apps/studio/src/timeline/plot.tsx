@@ -1,6 +1,8 @@
-// The plot of a layout: names at the left, then the axis, lanes with bars, commits and the tokens of each step. Only what is visible is drawn.
+// The plot of a layout: names at the left, then the axis, lanes with bars, commits and the tokens of each step. Only
+// what is visible is drawn.
 //
-// Accessibility: the bars are the options of a list box whose groups are the lanes; arrow keys move between bars. The axis is a slider that moves the playhead by commits.
+// Accessibility: the bars are the options of a list box whose groups are the lanes; arrow keys move between bars. The
+// axis is a slider that moves the playhead by commits.
 
 import type { Window } from "./draw.ts";
 import type { PlotProps } from "./plot-types.ts";

@@ -1,8 +1,10 @@
-// The state of a conversation at a moment of a turn: which messages were committed, and how much of the open reply had arrived. The playhead of the timeline uses it.
+// The state of a conversation at a moment of a turn: which messages were committed, and how much of the open reply had
+// arrived. The playhead of the timeline uses it.
 //
-// Messages are stored in the order of their commits: those that started the turn, then for each step the reply, its tool results, and input that arrived at the checkpoint. So
-// the messages at a moment are always a prefix of the session. The journal stores when a reply began and ended, not when each token arrived: in between, its text
-// grows evenly.
+// Messages are stored in the order of their commits: those that started the turn, then for each step the reply, its
+// tool results, and input that arrived at the checkpoint. So the messages at a moment are always a prefix of the
+// session. The journal stores when a reply began and ended, not when each token arrived: in between, its text grows
+// evenly.
 
 import type { TimelineEffect, TurnTimeline } from "everturn/client";
 import type { Message } from "everturn/model";
@@ -11,7 +13,10 @@ import type { Message } from "everturn/model";
 export type ConversationState = {
   /** The number of messages of the session that were committed at that moment. */
   readonly length: number;
-  /** The reply that was arriving: the index of its message, and the share of its text that had arrived, from 0 to 1; `null`: none. */
+  /**
+   * The reply that was arriving: the index of its message, and the share of its text that had arrived, from 0 to 1;
+   * `null`: none.
+   */
   readonly partial: { readonly index: number; readonly share: number } | null;
   /** An attempt that was later discarded was running: its text is not stored. */
   readonly isDiscardedAttempt: boolean;
@@ -50,7 +55,9 @@ export function conversationAt(timeline: TurnTimeline, messages: readonly Messag
   };
 }
 
-/** When each message was committed. Never decreases: a message whose row is not found has the time of the one before. */
+/**
+ * When each message was committed. Never decreases: a message whose row is not found has the time of the one before.
+ */
 function commitTimes({ turn, effects }: TurnTimeline, messages: readonly Message[]): readonly number[] {
   const replies = effects.filter(isReply);
   const checkpoints = effects.filter(({ kind, text }) => kind === "checkpoint" && text !== "");

@@ -1,5 +1,6 @@
-// The time axis of a timeline: a piecewise linear mapping from the time of the turn to a position. Long periods in which nothing happens get a small fixed
-// width (a break), so that a wait of hours does not shrink the work of seconds to nothing. Times and positions are in milliseconds; outside of breaks they have the same unit length.
+// The time axis of a timeline: a piecewise linear mapping from the time of the turn to a position. Long periods in
+// which nothing happens get a small fixed width (a break), so that a wait of hours does not shrink the work of seconds
+// to nothing. Times and positions are in milliseconds; outside of breaks they have the same unit length.
 
 /** A part of the axis. */
 type Segment = {
@@ -25,13 +26,19 @@ export type Span = { readonly start: number; readonly end: number };
 /** Periods without activity that are longer than this are shown as breaks. */
 const longestGapMs = 10_000;
 
-/** Breaks share this part of the width of what is active, but each has at least and at most these parts of it, and at least {@link minBreakWidth}. */
+/**
+ * Breaks share this part of the width of what is active, but each has at least and at most these parts of it, and at
+ * least {@link minBreakWidth}.
+ */
 const breakShare = 0.3;
 const minBreakShare = 0.03;
 const maxBreakShare = 0.17;
 const minBreakWidth = 250;
 
-/** The axis from 0 (or the first activity before it) to `end`. `active` are the periods in which something happens, in any order. */
+/**
+ * The axis from 0 (or the first activity before it) to `end`. `active` are the periods in which something happens, in
+ * any order.
+ */
 export function timeScaleOf(active: readonly Span[], end: number): TimeScale {
   const gaps = gapsOf(active, end);
   const idle = gaps.reduce((sum, gap) => sum + gap.end - gap.start, 0);
@@ -84,7 +91,10 @@ export function timeAt({ segments }: TimeScale, position: number): number {
   return segment.from + share * (segment.to - segment.from);
 }
 
-/** Binary search: the index of the last item for which `holds` is true, if it is true for a prefix of the list; -1 without one. */
+/**
+ * Binary search: the index of the last item for which `holds` is true, if it is true for a prefix of the list; -1
+ * without one.
+ */
 export function lastIndexAt<T>(items: readonly T[], holds: (item: T) => boolean): number {
   let low = 0;
   let high = items.length;
@@ -97,7 +107,9 @@ export function lastIndexAt<T>(items: readonly T[], holds: (item: T) => boolean)
   return low - 1;
 }
 
-/** A mark of the axis. `isAfterBreak`: the distance from the start does not show the time, so the label begins with `+`. */
+/**
+ * A mark of the axis. `isAfterBreak`: the distance from the start does not show the time, so the label begins with `+`.
+ */
 export type Tick = { readonly time: number; readonly position: number; readonly isAfterBreak: boolean };
 
 const tickSteps = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 15_000, 30_000, 60_000, 120_000];

@@ -1,5 +1,5 @@
-// The timeline of one turn: its heading with totals, zoom and the critical path, the plot, and the card of the bar under the pointer. It takes its data as
-// properties, so that a replay file is shown without a server.
+// The timeline of one turn: its heading with totals, zoom and the critical path, the plot, and the card of the bar
+// under the pointer. It takes its data as properties, so that a replay file is shown without a server.
 
 import type { LoadDetail } from "./hover-card.tsx";
 import type { OpenEffect } from "./layout.ts";

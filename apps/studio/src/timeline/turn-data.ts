@@ -1,8 +1,9 @@
-// The timeline of a turn as it happens: all pages of its rows, and the effects that are being performed. The timeline, the inspector and the conversation share one
-// reader for each turn.
+// The timeline of a turn as it happens: all pages of its rows, and the effects that are being performed. The timeline,
+// the inspector and the conversation share one reader for each turn.
 //
-// Rows are never changed, so after a commit only rows after the last known one are read. A restarted step changes the state of earlier rows, and the end of a turn its summary:
-// then all rows are read again. A running turn is read after events of the session, at most twice a second, and every few seconds without events.
+// Rows are never changed, so after a commit only rows after the last known one are read. A restarted step changes the
+// state of earlier rows, and the end of a turn its summary: then all rows are read again. A running turn is read after
+// events of the session, at most twice a second, and every few seconds without events.
 
 import type { RuntimeEvent } from "../data/types.ts";
 import type { OpenEffect } from "./layout.ts";

@@ -91,7 +91,10 @@ export function shownTurn({ turns, hasMore }: Pick<Turns, "turns" | "hasMore">, 
   };
 }
 
-/** The name of a turn in headings: its number, or the beginning of its id. A turn inside of a tool call has the id of that call in its own. */
+/**
+ * The name of a turn in headings: its number, or the beginning of its id. A turn inside of a tool call has the id of
+ * that call in its own.
+ */
 export function turnName({ number, turnId }: Pick<ShownTurn, "number" | "turnId">): string {
   if (turnId?.includes("/") === true) return "Child agent";
   return number === null ? `Turn ${(turnId ?? "").slice(0, 8)}` : `Turn ${number}`;

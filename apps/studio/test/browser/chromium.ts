@@ -1,4 +1,5 @@
-// Finds a Chromium on this machine and starts it. The tests download no browser: they use Debian's package, or the one that EVERTURN_CHROMIUM names.
+// Finds a Chromium on this machine and starts it. The tests download no browser: they use Debian's package, or the one
+// that EVERTURN_CHROMIUM names.
 
 import type { Browser } from "playwright-core";
 
@@ -17,7 +18,10 @@ export function findChromium(): string | null {
   return names.flatMap((name) => folders.map((folder) => join(folder, name))).find(isProgram) ?? null;
 }
 
-/** Starts the browser. Its sandbox needs privileges that containers do not have, and it only opens the server of the test. */
+/**
+ * Starts the browser. Its sandbox needs privileges that containers do not have, and it only opens the server of the
+ * test.
+ */
 export async function startChromium(executablePath: string): Promise<Browser> {
   return chromium.launch({
     executablePath,

@@ -131,7 +131,9 @@ export function occurrences(whole: string, part: string): number {
   return whole.split(part).length - 1;
 }
 
-/** Whether two texts have the same words. Times may differ: a reload knows a duration that the live view did not show. */
+/**
+ * Whether two texts have the same words. Times may differ: a reload knows a duration that the live view did not show.
+ */
 export function sameWords(one: string, other: string): boolean {
   return wordsOf(one) === wordsOf(other);
 }

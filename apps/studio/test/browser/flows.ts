@@ -1,5 +1,6 @@
-// The flows of a user, against a real server: start a scenario, watch, answer, approve, deny, stop, steer, fork, compare, reload, a server that is killed, two
-// browsers, login, links, keyboard, deletion, playground, overview, replay files. In each flow the page must log no error, fail no request and contact no other origin.
+// The flows of a user, against a real server: start a scenario, watch, answer, approve, deny, stop, steer, fork,
+// compare, reload, a server that is killed, two browsers, login, links, keyboard, deletion, playground, overview,
+// replay files. In each flow the page must log no error, fail no request and contact no other origin.
 
 import type { Flow } from "./flow.ts";
 

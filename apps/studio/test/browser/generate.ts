@@ -1,4 +1,5 @@
-// Writes large and hostile databases through the runtime, with a model that replies at once. The servers of the tests open them afterwards.
+// Writes large and hostile databases through the runtime, with a model that replies at once. The servers of the tests
+// open them afterwards.
 
 import type { Adapter, FakeStep } from "everturn";
 import type { Message } from "everturn/model";

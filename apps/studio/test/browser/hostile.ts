@@ -1,5 +1,5 @@
-// Hostile content: messages, tool calls, results, titles, engine names and errors that try to run scripts, to load from other servers, to block the page or to break
-// its layout. All of it must be shown as text.
+// Hostile content: messages, tool calls, results, titles, engine names and errors that try to run scripts, to load from
+// other servers, to block the page or to break its layout. All of it must be shown as text.
 
 import type { FakeStep } from "everturn";
 import type { Message } from "everturn/model";
@@ -122,7 +122,10 @@ async function openHostile(browser: Browser, server: Server, id: string, shots: 
   return faults;
 }
 
-/** The form of an approval shows no character that is invisible or reorders others, and can be decided once all of it is shown. */
+/**
+ * The form of an approval shows no character that is invisible or reorders others, and can be decided once all of it is
+ * shown.
+ */
 async function checkApproval(page: Page, faults: string[], shots: string, id: string): Promise<void> {
   const form = page.locator(".approval");
   const approve = form.getByRole("button", { name: /^Approve/ });

@@ -1,5 +1,5 @@
-// The list of 5,000 sessions: it is read in pages while the reader scrolls, filters find what is rare, news do not move what the reader looks at, and many sessions
-// are deleted after a confirmation.
+// The list of 5,000 sessions: it is read in pages while the reader scrolls, filters find what is rare, news do not move
+// what the reader looks at, and many sessions are deleted after a confirmation.
 
 import type { Server } from "./server.ts";
 import type { Browser, Page } from "playwright-core";

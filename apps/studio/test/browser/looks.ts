@@ -1,5 +1,5 @@
-// Every view in both themes and two widths: a screenshot of each, which people look at, and what a program can check: axe finds no serious violation, the page does
-// not scroll sideways, and it does nothing that it must not do.
+// Every view in both themes and two widths: a screenshot of each, which people look at, and what a program can check:
+// axe finds no serious violation, the page does not scroll sideways, and it does nothing that it must not do.
 
 import type { Views } from "./views.ts";
 import type { Theme } from "./watched-page.ts";

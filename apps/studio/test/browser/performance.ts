@@ -1,8 +1,10 @@
-// The speed of the page with 5,000 sessions, 10,000 messages and a turn of 1,000 steps: the first view, and the tasks of the main thread while scrolling.
+// The speed of the page with 5,000 sessions, 10,000 messages and a turn of 1,000 steps: the first view, and the tasks
+// of the main thread while scrolling.
 //
-// Other processes use the machine too. A task is therefore measured in processor time, which a trace of the browser contains: on an idle machine a task takes as
-// long as its processor time. The first view includes requests and other threads, so its wall time is divided by the factor by which the machine is slowed down,
-// which a loop of known processor time measures. Each measurement is repeated, and the best one counts.
+// Other processes use the machine too. A task is therefore measured in processor time, which a trace of the browser
+// contains: on an idle machine a task takes as long as its processor time. The first view includes requests and other
+// threads, so its wall time is divided by the factor by which the machine is slowed down, which a loop of known
+// processor time measures. Each measurement is repeated, and the best one counts.
 
 import type { Browser, Page } from "playwright-core";
 
@@ -17,7 +19,9 @@ import { until, WatchedPage } from "./watched-page.ts";
 
 const database = { sessions: 5000, messages: 10_000, steps: 1000 };
 const rounds = 5;
-/** The browser calls a task of 50 ms long. The limit is lower, because computers of readers are slower than this one. */
+/**
+ * The browser calls a task of 50 ms long. The limit is lower, because computers of readers are slower than this one.
+ */
 const limits = { taskMs: 30, firstViewMs: 1000, bundleKb: 350 };
 
 /** Records when the first row of the list was painted. */

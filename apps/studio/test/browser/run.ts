@@ -1,11 +1,13 @@
-// `npm run test:studio`: the studio in a real Chromium, against real servers. It prints measurements, and fails if a flow fails, a view is not accessible, scrolling
-// blocks the page, or content of a message does anything but being shown.
+// `npm run test:studio`: the studio in a real Chromium, against real servers. It prints measurements, and fails if a
+// flow fails, a view is not accessible, scrolling blocks the page, or content of a message does anything but being
+// shown.
 //
 //   tsx --conditions=source apps/studio/test/browser/run.ts                      all of it
 //   tsx --conditions=source apps/studio/test/browser/run.ts flows --only fork    or some of it: flows, looks, small, hostile, performance
 //   … --shots DIR                                                                where screenshots are written; default: the temporary folder
 //
-// It needs a build (`npm run build`) and Debian's chromium, or the program that EVERTURN_CHROMIUM names. Without one it says so and ends with exit code 0.
+// It needs a build (`npm run build`) and Debian's chromium, or the program that EVERTURN_CHROMIUM names. Without one it
+// says so and ends with exit code 0.
 
 import type { Flow } from "./flow.ts";
 import type { Browser } from "playwright-core";

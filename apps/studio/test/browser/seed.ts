@@ -1,5 +1,5 @@
-// A day of work for the views: turns of three engines over 24 hours with costs, a turn that failed, and a turn that is parked. Time is simulated: model calls and
-// tools advance a clock that begins a day ago.
+// A day of work for the views: turns of three engines over 24 hours with costs, a turn that failed, and a turn that is
+// parked. Time is simulated: model calls and tools advance a clock that begins a day ago.
 
 import type { Adapter, FakeStep, Usage } from "everturn";
 

@@ -1,5 +1,5 @@
-// Servers of the tests: `everturn serve` from the build of the package, each with a SQLite file of its own, on a free port of loopback. They are ended by their
-// process id, also when a test fails.
+// Servers of the tests: `everturn serve` from the build of the package, each with a SQLite file of its own, on a free
+// port of loopback. They are ended by their process id, also when a test fails.
 
 import type { ChildProcess } from "node:child_process";
 
@@ -12,7 +12,10 @@ import { join } from "node:path";
 const program = join(import.meta.dirname, "../../../../lib/bin/everturn.js");
 const running = new Set<ChildProcess>();
 
-/** The temporary folder of a run: databases, and the home folder of the servers, so that no configuration of the user is read. */
+/**
+ * The temporary folder of a run: databases, and the home folder of the servers, so that no configuration of the user is
+ * read.
+ */
 export const folder = mkdtempSync(join(tmpdir(), "everturn-studio-"));
 
 // Also after an uncaught error or a signal no server stays behind. A handler of `exit` cannot wait.
@@ -28,8 +31,8 @@ export type ServerOptions = {
   /** 0: any free port. */
   readonly port?: number;
   /**
-   * One token, or several: `tenant:token`, separated by commas. `file`: none is set, so the server uses `auth` of its configuration file, or creates a token file and
-   * prints a link that logs in. Default: requests need no token.
+   * One token, or several: `tenant:token`, separated by commas. `file`: none is set, so the server uses `auth` of its
+   * configuration file, or creates a token file and prints a link that logs in. Default: requests need no token.
    */
   readonly token?: string;
   /** The delay between two words of the offline model, in milliseconds. */

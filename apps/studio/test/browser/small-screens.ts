@@ -1,4 +1,5 @@
-// Telephones and small tablets: no control, label or heading overlaps another, the navigation is whole, the timeline leaves room for the conversation, and two fingers zoom it.
+// Telephones and small tablets: no control, label or heading overlaps another, the navigation is whole, the timeline
+// leaves room for the conversation, and two fingers zoom it.
 
 import type { View } from "./views.ts";
 import type { Browser, CDPSession, Page } from "playwright-core";

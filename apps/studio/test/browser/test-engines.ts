@@ -1,7 +1,9 @@
-// Engines for flows that the scenarios of the server do not offer: a manual tool, a tool whose outcome a crash leaves unknown, a form with every kind of field, a tool
-// that runs until the test lets it go, and turns that fail or stop early. Configuration files of test servers import it, so it uses the built package.
+// Engines for flows that the scenarios of the server do not offer: a manual tool, a tool whose outcome a crash leaves
+// unknown, a form with every kind of field, a tool that runs until the test lets it go, and turns that fail or stop
+// early. Configuration files of test servers import it, so it uses the built package.
 //
-// The newest user message names the tool that the model calls, and may contain its arguments as JSON. Files in the working directory of the server are the signals of a test: see `signal` in server.ts.
+// The newest user message names the tool that the model calls, and may contain its arguments as JSON. Files in the
+// working directory of the server are the signals of a test: see `signal` in server.ts.
 
 import type { Adapter, FakeStep, JsonObject, Message, ModelRequest } from "everturn";
 

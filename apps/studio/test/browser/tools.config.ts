@@ -1,4 +1,5 @@
-// The configuration of test servers with the engines of test-engines.ts. A dead process loses its turns after three seconds.
+// The configuration of test servers with the engines of test-engines.ts. A dead process loses its turns after three
+// seconds.
 
 import { defineConfig } from "everturn/config";
 

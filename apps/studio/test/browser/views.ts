@@ -1,5 +1,5 @@
-// Every view of the studio with content worth looking at: for the accessibility check and for screenshots. One server plays the scenarios once; the views are then
-// opened in each theme and width.
+// Every view of the studio with content worth looking at: for the accessibility check and for screenshots. One server
+// plays the scenarios once; the views are then opened in each theme and width.
 
 import type { WatchedPage } from "./watched-page.ts";
 import type { Page } from "playwright-core";
@@ -36,7 +36,10 @@ const extraArguments = {
 const visible = (selector: string) => async (page: Page) => page.locator(selector).first().waitFor();
 const bars = visible("[role='option']");
 
-/** Plays the scenarios, and lists the views. `part`: begins the names of the databases, which parts of a run do not share. */
+/**
+ * Plays the scenarios, and lists the views. `part`: begins the names of the databases, which parts of a run do not
+ * share.
+ */
 export async function prepareViews(part: string): Promise<Views> {
   await writeDayOfWork(`${part}-views.db`);
   const server = await Server.start({ database: `${part}-views.db` });
@@ -80,7 +83,8 @@ export async function prepareViews(part: string): Promise<Views> {
     (running) => running.length === 0,
     120_000,
   );
-  // Calls whose arguments have to be looked at: those of a child agent, and some that the schema does not name, long ones and invisible characters.
+  // Calls whose arguments have to be looked at: those of a child agent, and some that the schema does not name, long
+  // ones and invisible characters.
   const nested = await post("sessions", { input: "Use summarize_mail" }, tools);
   const extra = await post("sessions", { input: `Use pay ${JSON.stringify(extraArguments)}` }, tools);
   const of = (name: string): string => ids.get(name) ?? "";
@@ -298,7 +302,10 @@ function both(first: View["prepare"], second: View["prepare"]): View["prepare"] 
   };
 }
 
-/** Opens one view after the other and calls `use`. Returns the faults: a view that does not appear, and what the page must not do. */
+/**
+ * Opens one view after the other and calls `use`. Returns the faults: a view that does not appear, and what the page
+ * must not do.
+ */
 export async function eachView(
   { views, server }: Views,
   open: (view: View, server: Server) => Promise<WatchedPage>,
@@ -325,7 +332,10 @@ export async function eachView(
   return faults;
 }
 
-/** Waits until fonts are loaded, requests have ended and two frames are drawn. Polling and live streams never end, so this does not wait for an idle network. */
+/**
+ * Waits until fonts are loaded, requests have ended and two frames are drawn. Polling and live streams never end, so
+ * this does not wait for an idle network.
+ */
 async function settle(page: Page): Promise<void> {
   await page.evaluate("document.fonts.ready.then(() => true)");
   await new Promise((resolve) => setTimeout(resolve, 600));

@@ -1,5 +1,6 @@
-// A page that records everything that must not happen: errors on the console, uncaught exceptions, failed requests, requests to other origins, and violations of the
-// Content-Security-Policy. A flow that stops the server on purpose says so with `allowFailures`.
+// A page that records everything that must not happen: errors on the console, uncaught exceptions, failed requests,
+// requests to other origins, and violations of the Content-Security-Policy. A flow that stops the server on purpose
+// says so with `allowFailures`.
 
 import type { Browser, BrowserContext, BrowserContextOptions, Page } from "playwright-core";
 

@@ -1,5 +1,5 @@
-// Tests of AI SDK models as adapters: the packages of the providers, AI SDK 5, 6 and 7, against a server on the loopback interface that implements each provider's wire format
-// (lib/test/loopback-providers.ts).
+// Tests of AI SDK models as adapters: the packages of the providers, AI SDK 5, 6 and 7, against a server on the
+// loopback interface that implements each provider's wire format (lib/test/loopback-providers.ts).
 
 import type { Play, Say, Stage, WireFormat } from "../../../test/loopback-providers.ts";
 import type { AiSdkLanguageModel } from "everturn/ai-sdk";
@@ -277,8 +277,9 @@ function withoutReasoning(of: Package): readonly Play[] {
 }
 
 /**
- * The lines of a stream and its thread, without what the packages decide: they cut the text of arguments as they like, and make text of objects. Chat Completions end a text after the
- * calls that follow it, and the packages before. Replay data has the form of each adapter.
+ * The lines of a stream and its thread, without what the packages decide: they cut the text of arguments as they like,
+ * and make text of objects. Chat Completions end a text after the calls that follow it, and the packages before. Replay
+ * data has the form of each adapter.
  */
 async function recorded(events: AsyncIterable<TurnEvent>) {
   const lines: string[] = [];

@@ -1,7 +1,9 @@
-// A language model of the AI SDK as an adapter. Every provider with an AI SDK package (Bedrock, Vertex, about 45 others) then works with durable turns.
+// A language model of the AI SDK as an adapter. Every provider with an AI SDK package (Bedrock, Vertex, about 45
+// others) then works with durable turns.
 //
 // Theory of operation of one call
-//   1. resolve       the model: the one that was given, or the one that the provider creates for the name in the request
+//   1. resolve       the model: the one that was given, or the one that the provider creates for the name in the
+//                    request
 //   2. encodeCall    the request as call options of the model's specification
 //   3. beforeRequest rejects if this process has lost the lease of the turn (fencing)
 //   4. doStream      the package of the provider sends the request
@@ -10,10 +12,12 @@
 //
 // Invariants
 //   1. Nothing is called before the first batch is read (E1).
-//   2. An aborted call, and an iteration that returns early, abort the signal of `doStream` and cancel its stream, also if the model ignores the signal.
-//   3. The longest silence between two parts is limited (`timeoutMs`), because the packages have no timeouts of their own.
-//   4. The route of replay data is `model.provider`, the endpoint of the options, and `model.modelId`. Signatures of one cloud are not valid in another, and the names of their
-//      packages differ.
+//   2. An aborted call, and an iteration that returns early, abort the signal of `doStream` and cancel its stream, also
+//      if the model ignores the signal.
+//   3. The longest silence between two parts is limited (`timeoutMs`), because the packages have no timeouts of their
+//      own.
+//   4. The route of replay data is `model.provider`, the endpoint of the options, and `model.modelId`. Signatures of
+//      one cloud are not valid in another, and the names of their packages differ.
 
 import type { Adapter, AdapterCall, Rules } from "../../core/engine/internal.ts";
 import type { ModelEvent, ModelName, ModelRequest, ProviderRoute } from "../../core/model/internal.ts";
@@ -42,14 +46,20 @@ export type AiSdkModelFactory = (modelId: string, call: { readonly apiKey: strin
 
 /** Options of {@link aiSdkAdapter}. */
 export type AiSdkAdapterOptions = {
-  /** The name of the adapter in failures and model names. Default: `provider` of the model; `ai-sdk` for a provider or a function. */
+  /**
+   * The name of the adapter in failures and model names. Default: `provider` of the model; `ai-sdk` for a provider or a
+   * function.
+   */
   readonly provider?: string;
   /**
-   * What distinguishes this server from others with the same models, for example a base URL or a region that you set. Signatures and other replay data go back to the
-   * same endpoint only. Default: `ai-sdk`.
+   * What distinguishes this server from others with the same models, for example a base URL or a region that you set.
+   * Signatures and other replay data go back to the same endpoint only. Default: `ai-sdk`.
    */
   readonly endpoint?: string;
-  /** The longest time without a part of the stream, in milliseconds. The call then fails with `timeout`, which is retried. Default: 300,000; `null`: no limit. */
+  /**
+   * The longest time without a part of the stream, in milliseconds. The call then fails with `timeout`, which is
+   * retried. Default: 300,000; `null`: no limit.
+   */
   readonly timeoutMs?: number | null;
 };
 
@@ -65,8 +75,9 @@ const optionRules: Rules<AiSdkAdapterOptions> = {
 const defaultTimeoutMs = 300_000;
 
 /**
- * Makes model calls with a language model of the AI SDK: one model, a provider whose models the engine names, or a function that creates the model of a call.
- * Specifications v2, v3 and v4 (AI SDK 5, 6 and 7). Throws `MisuseError` for another value.
+ * Makes model calls with a language model of the AI SDK: one model, a provider whose models the engine names, or a
+ * function that creates the model of a call. Specifications v2, v3 and v4 (AI SDK 5, 6 and 7). Throws `MisuseError` for
+ * another value.
  *
  * @example
  * ```ts
@@ -136,7 +147,10 @@ function checkedModel(model: AiSdkLanguageModel): AiSdkLanguageModel {
   throw new MisuseError("invalid_argument", message);
 }
 
-/** The name of the model to call. Throws `EngineError` (`missing_model`) if there is none, or if the adapter has another model only. */
+/**
+ * The name of the model to call. Throws `EngineError` (`missing_model`) if there is none, or if the adapter has another
+ * model only.
+ */
 function requiredName({ only, provider }: Settings, model: ModelName | null): string {
   const name = modelNameFor({ provider, ownPrefixes: "any" }, model);
   if (only !== null && (name === "" || name === only.modelId)) return only.modelId;
@@ -301,7 +315,8 @@ class Exchange {
     this.#deadline.clear();
     if (this.#hasReadAll) return;
     this.#stop.abort();
-    // The stream may be errored already, and its source may throw while it is cancelled. Neither matters to a call that is over.
+    // The stream may be errored already, and its source may throw while it is cancelled. Neither matters to a call that
+    // is over.
     this.#reader?.cancel().catch(() => undefined);
   }
 

@@ -1,4 +1,5 @@
-// Tests of one call through `aiSdkAdapter` with models in memory: which model is called, cancelling, timeouts, fencing, concurrent calls.
+// Tests of one call through `aiSdkAdapter` with models in memory: which model is called, cancelling, timeouts, fencing,
+// concurrent calls.
 
 import type { AiSdkCallOptions, AiSdkLanguageModel } from "everturn/ai-sdk";
 import type { Adapter, AdapterCall } from "everturn/engine";

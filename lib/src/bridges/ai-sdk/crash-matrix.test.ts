@@ -1,5 +1,6 @@
-// The crash matrix over a model of the AI SDK: every scenario, with the scripted model of its engines behind `doStream` of a language model of specification v3. `npm test` kills at a
-// sample of the crash points, `EVERTURN_CRASH_POINTS=all` at all of them.
+// The crash matrix over a model of the AI SDK: every scenario, with the scripted model of its engines behind `doStream`
+// of a language model of specification v3. `npm test` kills at a sample of the crash points,
+// `EVERTURN_CRASH_POINTS=all` at all of them.
 
 import type { Say } from "../../../test/loopback-providers.ts";
 import type { AiSdkCallOptions, AiSdkLanguageModel } from "everturn/ai-sdk";
@@ -141,7 +142,10 @@ function bridged(scenario: CrashScenario): CrashScenario {
   };
 }
 
-/** A turn of three steps with the package of Anthropic. Its provider answers by the content of the request, and refuses one without the signatures of earlier replies. */
+/**
+ * A turn of three steps with the package of Anthropic. Its provider answers by the content of the request, and refuses
+ * one without the signatures of earlier replies.
+ */
 const withPackage: CrashScenario = {
   name: "the package of Anthropic, with signatures",
   session: "s",

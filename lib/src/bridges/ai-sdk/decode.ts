@@ -1,24 +1,30 @@
 // Decodes the stream of an AI SDK model into model events. One decoder a stream.
 //
 // Theory of operation
-//   Each part goes through `push`, which returns the events for it. `ReplyBuilder` builds the message, as for the codecs of `wire/`.
+//   Each part goes through `push`, which returns the events for it. `ReplyBuilder` builds the message, as for the
+//   codecs of `wire/`.
 //
-//   A block of text or reasoning is opened by its start or its first delta and closed by its end. Metadata can arrive with any of the three: signatures of Anthropic come with an
-//   empty delta, item ids of OpenAI with the start, encrypted reasoning with the end. All of it is merged, and the sum is the replay data of the block. Some packages use an id
-//   again for a later block, so blocks get ids of their own.
+//   A block of text or reasoning is opened by its start or its first delta and closed by its end. Metadata can arrive
+//   with any of the three: signatures of Anthropic come with an empty delta, item ids of OpenAI with the start,
+//   encrypted reasoning with the end. All of it is merged, and the sum is the replay data of the block. Some packages
+//   use an id again for a later block, so blocks get ids of their own.
 //
-//   A call may come as one `tool-call`, or with `tool-input-…` parts before it. A call closes the open blocks: the package of Google ends its blocks only at the end of the reply. The
-//   late end of such a block can still bring metadata, which completes the block again.
+//   A call may come as one `tool-call`, or with `tool-input-…` parts before it. A call closes the open blocks: the
+//   package of Google ends its blocks only at the end of the reply. The late end of such a block can still bring
+//   metadata, which completes the block again.
 //
 // Failure cases
 //   an `error` part              one error event; later parts are ignored
 //   the stream ends without `finish`, or `finish` has no reason of the provider (`other`, `unknown`, `interrupted`)
-//                                the error event `interrupted`: packages of providers write such a `finish` when the connection ends early
-//   a `tool-approval-request`    the error event `unsupported_feature`: the provider waits for an answer that the conversation has no place for
+//                                the error event `interrupted`: packages of providers write such a `finish` when the
+//                                connection ends early
+//   a `tool-approval-request`    the error event `unsupported_feature`: the provider waits for an answer that the
+//                                conversation has no place for
 //
 // Invariants
 //   1. Exactly one terminal event (E1).
-//   2. Reasoning, calls and results of the provider always have replay data, so that they are recognised as made on this route. Text has it only if the model sent metadata.
+//   2. Reasoning, calls and results of the provider always have replay data, so that they are recognised as made on
+//      this route. Text has it only if the model sent metadata.
 //   3. Only JSON is stored: bytes become base64, and metadata that cannot be stored is dropped.
 
 import type {
@@ -158,7 +164,10 @@ export class ReplyDecoder {
     return this.#hasEnded ? [] : this.#fail(this.interrupted());
   }
 
-  /** The failure of a reply without an end. A response of another type than a stream, such as a page of a proxy, was no reply at all. */
+  /**
+   * The failure of a reply without an end. A response of another type than a stream, such as a page of a proxy, was no
+   * reply at all.
+   */
   interrupted(cause: unknown = null): Failure {
     const { provider } = this.#route;
     if (!this.#hasContent && this.#contentType !== null && !/stream|ndjson|jsonl/.test(this.#contentType)) {
@@ -169,7 +178,10 @@ export class ReplyDecoder {
     return streamFailure("interrupted", { provider, message, cause });
   }
 
-  /** Packages also warn about their own defaults, such as the output limit of a model that they do not know. Such a warning is about nothing that the caller wrote. */
+  /**
+   * Packages also warn about their own defaults, such as the output limit of a model that they do not know. Such a
+   * warning is about nothing that the caller wrote.
+   */
   #isAboutCaller(warning: unknown): boolean {
     const setting = textField(warning, "feature") ?? textField(warning, "setting");
     return setting === null || !callSettings.has(setting) || this.#settings.has(setting);
@@ -274,7 +286,10 @@ export class ReplyDecoder {
     return event === null ? [] : [event];
   }
 
-  /** Completes a call. Its input is JSON text in every specification; some models of other authors pass the value instead. */
+  /**
+   * Completes a call. Its input is JSON text in every specification; some models of other authors pass the value
+   * instead.
+   */
   #completeCall(part: unknown): readonly ModelEvent[] {
     const id = textField(part, "toolCallId") ?? "";
     const name = textField(part, "toolName");
@@ -318,7 +333,10 @@ export class ReplyDecoder {
     return [];
   }
 
-  /** Content that the library does not interpret. It is sent back in its place. Anthropic's package also reports the usage at the start of a reply in this way. */
+  /**
+   * Content that the library does not interpret. It is sent back in its place. Anthropic's package also reports the
+   * usage at the start of a reply in this way.
+   */
   #addOpaque(part: unknown): readonly ModelEvent[] {
     const kind = textField(part, "kind") ?? textField(part, "type") ?? "";
     if (kind === "anthropic.message_start") return [];
@@ -393,8 +411,9 @@ function mergedMetadata(before: JsonObject, part: unknown): JsonObject {
 }
 
 /**
- * The finish reason; `reason` is `null` if the provider gave none. Specification v2 has one word (`unknown` without a reason), v3 and v4 have `{ unified, raw }`. Packages report
- * the pause of a long turn of Anthropic (`pause_turn`) as `stop`.
+ * The finish reason; `reason` is `null` if the provider gave none. Specification v2 has one word (`unknown` without a
+ * reason), v3 and v4 have `{ unified, raw }`. Packages report the pause of a long turn of Anthropic (`pause_turn`) as
+ * `stop`.
  */
 function finishOf(finish: unknown): { readonly reason: FinishReason | null; readonly raw: string | null } {
   const raw = textField(finish, "raw");
@@ -435,7 +454,8 @@ function decodedUsage(counts: unknown, metadata: JsonObject): Usage | null {
   const outputTokens = countOf(counts, "outputTokens");
   if (inputTokens === null && outputTokens === null) return null;
   const cachedInputTokens = countOf(counts, "cachedInputTokens");
-  // Specification v2 leaves open whether input contains cached tokens. Anthropic's package passes on the API's count, which does not.
+  // Specification v2 leaves open whether input contains cached tokens. Anthropic's package passes on the API's count,
+  // which does not.
   const anthropic = objectAt(metadata, "anthropic");
   const written = countOf(anthropic, "cacheCreationInputTokens");
   const separate = anthropic === null ? 0 : (cachedInputTokens ?? 0) + (written ?? 0);

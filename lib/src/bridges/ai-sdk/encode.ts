@@ -1,19 +1,22 @@
 // Encodes a request into the call options of an AI SDK model, for each of the specifications v2, v3 and v4.
 //
 // Theory of operation
-//   `sendableHistory` repairs the history as for every codec: each call has one result, directly after its reply. Then each message becomes one message of the prompt,
-//   and consecutive results become one message with the role `tool`. The package of the provider converts the prompt into the body of its API.
+//   `sendableHistory` repairs the history as for every codec: each call has one result, directly after its reply. Then
+//   each message becomes one message of the prompt, and consecutive results become one message with the role `tool`.
+//   The package of the provider converts the prompt into the body of its API.
 //
-//   Metadata that the model returned with a part (`providerMetadata`: signatures, encrypted reasoning, item ids) is the replay data of that part. It goes back as
-//   `providerOptions` of the part, unchanged, and only on the route it came from (W4).
+//   Metadata that the model returned with a part (`providerMetadata`: signatures, encrypted reasoning, item ids) is the
+//   replay data of that part. It goes back as `providerOptions` of the part, unchanged, and only on the route it came
+//   from (W4).
 //
 // Invariants
-//   1. Reasoning is sent only with replay data of this route. Its text alone is never sent: another model would take it for its own.
-//   2. `providerOptions` of requests, messages, parts, tools and calls are passed on whole. Their names are those of the AI SDK (`cacheControl`), and the package of a provider
-//      reads only its own key.
+//   1. Reasoning is sent only with replay data of this route. Its text alone is never sent: another model would take it
+//      for its own.
+//   2. `providerOptions` of requests, messages, parts, tools and calls are passed on whole. Their names are those of
+//      the AI SDK (`cacheControl`), and the package of a provider reads only its own key.
 //   3. No URL is fetched here (SSRF). A URL that the model does not fetch itself is refused with `unsupported_feature`.
-//   4. System messages after the first other message: a note of the runtime (it has an origin) is sent in its place as a user message; all others are moved to the start with a
-//      warning, because most providers refuse them elsewhere.
+//   4. System messages after the first other message: a note of the runtime (it has an origin) is sent in its place as
+//      a user message; all others are moved to the start with a warning, because most providers refuse them elsewhere.
 //   5. What has no field in the specification is listed in `omissions`, which become warnings of the reply.
 
 import type {
@@ -102,7 +105,10 @@ export function encodeCall(
   };
 }
 
-/** The fields that are neither `null` nor `undefined`: packages of providers treat a present field as a setting of the caller. */
+/**
+ * The fields that are neither `null` nor `undefined`: packages of providers treat a present field as a setting of the
+ * caller.
+ */
 function definedFields<Fields extends object>(
   fields: Fields,
 ): { readonly [Name in keyof Fields]?: NonNullable<Fields[Name]> } {
@@ -248,7 +254,9 @@ type Media =
   | { readonly type: "url"; readonly url: URL; readonly mediaType: string }
   | { readonly type: "reference"; readonly reference: JsonObject; readonly mediaType: string };
 
-/** The bytes or the reference of a part, checked against what the model takes (invariant 3). `data:` URLs become bytes. */
+/**
+ * The bytes or the reference of a part, checked against what the model takes (invariant 3). `data:` URLs become bytes.
+ */
 function readMedia(part: MediaPart, path: string, { route, specification, supportedUrls }: Target): Media {
   const source: ContentSource = part.type === "image" ? part.image.source : part.source;
   const mimeType = part.type === "image" ? part.image.mimeType : part.mimeType;
@@ -377,7 +385,10 @@ function callPart(call: ToolCall, path: string, target: Target, omissions: Omiss
   };
 }
 
-/** The parts of a reply's part other than a call for the program. What the provider made itself is sent only on its own route. */
+/**
+ * The parts of a reply's part other than a call for the program. What the provider made itself is sent only on its own
+ * route.
+ */
 function replyPart(
   part: AssistantPart,
   path: string,
@@ -433,7 +444,10 @@ function replyPart(
   }
 }
 
-/** The replay data of a part that belongs to this route; `null` otherwise, and listed as an omission if it belongs to another (W4). */
+/**
+ * The replay data of a part that belongs to this route; `null` otherwise, and listed as an omission if it belongs to
+ * another (W4).
+ */
 function replayOf(
   provider: ProviderReplay | null,
   path: string,

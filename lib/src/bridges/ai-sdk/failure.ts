@@ -1,10 +1,12 @@
 // Classifies what an AI SDK model throws, and the errors in its streams.
 //
-// The AI SDK has error classes, which several copies of its packages can define at the same time. Errors are therefore recognised by their name (`AI_APICallError`) and their
-// fields, never with `instanceof`.
+// The AI SDK has error classes, which several copies of its packages can define at the same time. Errors are therefore
+// recognised by their name (`AI_APICallError`) and their fields, never with `instanceof`.
 //
-//   before the request is sent   a missing key, a model or a setting that the package does not have: an Everturn error, which the adapter throws
-//   a response of the provider   an `AI_APICallError` with a status, or an error inside of the stream: classified like the errors of every codec
+//   before the request is sent   a missing key, a model or a setting that the package does not have: an Everturn error,
+//                                which the adapter throws
+//   a response of the provider   an `AI_APICallError` with a status, or an error inside of the stream: classified like
+//                                the errors of every codec
 //   no response                  `network_error`, `timeout`
 
 import type { Failure, Json, ProviderRoute } from "../../core/model/internal.ts";
@@ -36,7 +38,9 @@ export function preflightError(error: unknown, { provider }: ProviderRoute): Eng
   }
 }
 
-/** The failure for an error of the provider, of the connection, or of the package. `now` is the time in milliseconds. */
+/**
+ * The failure for an error of the provider, of the connection, or of the package. `now` is the time in milliseconds.
+ */
 export function failureOfError(error: unknown, route: ProviderRoute, now: number): Failure {
   const { provider } = route;
   const name = textField(error, "name") ?? "";

@@ -1,5 +1,5 @@
-// Reads values of the AI SDK. They come from a package that the compiler does not check here, so every field is read as `unknown`, and a field of another type
-// than expected counts as absent.
+// Reads values of the AI SDK. They come from a package that the compiler does not check here, so every field is read as
+// `unknown`, and a field of another type than expected counts as absent.
 
 import type { Json, JsonObject } from "../../core/model/internal.ts";
 

@@ -1,4 +1,5 @@
-// Entry point `everturn/ai-sdk`: the bridge to the AI SDK. Its models as adapters, its tools as tools, and an engine as one of its models.
+// Entry point `everturn/ai-sdk`: the bridge to the AI SDK. Its models as adapters, its tools as tools, and an engine as
+// one of its models.
 
 export type { AiSdkAdapterOptions, AiSdkModelFactory } from "./adapter.ts";
 export type { AiSdkModel, AiSdkModelOptions } from "./language-model.ts";

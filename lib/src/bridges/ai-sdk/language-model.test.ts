@@ -1,4 +1,5 @@
-// Tests of an engine as a language model of the AI SDK, with `generateText` and `streamText` of the package `ai` (versions 6 and 7).
+// Tests of an engine as a language model of the AI SDK, with `generateText` and `streamText` of the package `ai`
+// (versions 6 and 7).
 
 import type { Play, Say } from "../../../test/loopback-providers.ts";
 import type { FakeScript } from "everturn";

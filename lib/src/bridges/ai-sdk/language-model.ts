@@ -1,18 +1,22 @@
 // An engine as a language model of the AI SDK (specification v3, which AI SDK 6 and 7 accept).
 //
 // Theory of operation
-//   A call runs a turn of the engine: model calls, and the engine's own tools between them. The AI SDK sees one reply. Calls of the engine's tools are calls that the
-//   provider ran (`providerExecuted`), with their results. Tools that the caller passes to the AI SDK are manual tools of the turn: it ends with their calls, the AI SDK runs them, and
+//   A call runs a turn of the engine: model calls, and the engine's own tools between them. The AI SDK sees one reply.
+//   Calls of the engine's tools are calls that the provider ran (`providerExecuted`), with their results. Tools that
+//   the caller passes to the AI SDK are manual tools of the turn: it ends with their calls, the AI SDK runs them, and
 //   calls the model again with the results.
 //
-//   Each part has the number of its step in its metadata, and the last part of a reply has the whole reply. prompt.ts builds the thread from both when the AI SDK sends the parts
-//   back, so signatures of the provider behind the engine are not lost. The end of a block or a call is held back until the next part, because the reply is complete only after it.
+//   Each part has the number of its step in its metadata, and the last part of a reply has the whole reply. prompt.ts
+//   builds the thread from both when the AI SDK sends the parts back, so signatures of the provider behind the engine
+//   are not lost. The end of a block or a call is held back until the next part, because the reply is complete only
+//   after it.
 //
 // Failure cases
 //   a failed turn                          an `error` part, and the finish reason `error`; `doGenerate` rejects
-//   a retry after content of the step      an `error` part, because the AI SDK cannot take back what it has shown; `doGenerate` drops the content. A retry before any content
-//                                          is not visible
-//   a call that waits for a person         an `error` part: approvals and questions of the engine's own tools need a session
+//   a retry after content of the step      an `error` part, because the AI SDK cannot take back what it has shown;
+//                                          `doGenerate` drops the content. A retry before any content is not visible
+//   a call that waits for a person         an `error` part: approvals and questions of the engine's own tools need a
+//                                          session
 //   the stream is cancelled                the turn is cancelled
 
 import type { Engine } from "../../core/engine/internal.ts";
@@ -47,8 +51,9 @@ export type AiSdkModel = {
 };
 
 /**
- * Makes a language model for the AI SDK from an engine, for `generateText`, `streamText` and agents of AI SDK 6 and 7. The engine's tools run inside a call; tools that are passed to
- * the AI SDK run there. Settings of a call override those of the engine. Sessions, approvals and questions need the verbs of Everturn.
+ * Makes a language model for the AI SDK from an engine, for `generateText`, `streamText` and agents of AI SDK 6 and 7.
+ * The engine's tools run inside a call; tools that are passed to the AI SDK run there. Settings of a call override
+ * those of the engine. Sessions, approvals and questions need the verbs of Everturn.
  *
  * @example
  * ```ts

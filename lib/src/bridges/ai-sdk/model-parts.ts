@@ -1,4 +1,5 @@
-// The parts of a reply of an engine that serves as an AI SDK model: the types of specification v3 that it sends, and their conversion from plain data.
+// The parts of a reply of an engine that serves as an AI SDK model: the types of specification v3 that it sends, and
+// their conversion from plain data.
 
 import type { AssistantMessage, Usage, Warning } from "../../core/model/internal.ts";
 import type { PlainJson } from "./prompt.ts";

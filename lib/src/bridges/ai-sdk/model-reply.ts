@@ -1,4 +1,5 @@
-// The reply of an engine that serves as an AI SDK model: runs the turn of a call and translates its events into parts. See the theory of operation in language-model.ts.
+// The reply of an engine that serves as an AI SDK model: runs the turn of a call and translates its events into parts.
+// See the theory of operation in language-model.ts.
 
 import type { ChatOptions, Tool } from "../../core/engine/internal.ts";
 import type {
@@ -56,7 +57,10 @@ export class Reply {
     this.#stop.abort();
   }
 
-  /** The parts of the reply. `discard` drops the parts of a step whose model call is repeated; without it, such a step ends the stream with an error. */
+  /**
+   * The parts of the reply. `discard` drops the parts of a step whose model call is repeated; without it, such a step
+   * ends the stream with an error.
+   */
   async *parts(discard: ((step: string) => void) | null = null): AsyncGenerator<AiSdkModelPart, undefined> {
     const { abortSignal } = this.#call;
     const cancelled = () => this.#stop.abort(abortSignal?.reason);
@@ -160,7 +164,9 @@ export class Reply {
     };
   }
 
-  /** Who runs a tool: the engine's calls are those of the provider for the AI SDK, and their names are not known there. */
+  /**
+   * Who runs a tool: the engine's calls are those of the provider for the AI SDK, and their names are not known there.
+   */
   #runner(name: string): { providerExecuted?: boolean; dynamic?: boolean } {
     return this.#callerTools.has(name) ? {} : { providerExecuted: true, dynamic: true };
   }

@@ -1,14 +1,16 @@
 // Reads the prompt of a call to an engine that serves as an AI SDK model: AI SDK messages become messages of a thread.
 //
 // Theory of operation
-//   One assistant message of the AI SDK can hold several replies of the engine: text, calls of the engine's own tools with their results, more text. Every part that
-//   model-reply.ts emits carries the number of its step in its metadata, and the last part of a step carries the whole reply as JSON. The AI SDK returns the metadata as
-//   `providerOptions`. The parts of one step become one reply, followed by the results of its calls.
+//   One assistant message of the AI SDK can hold several replies of the engine: text, calls of the engine's own tools
+//   with their results, more text. Every part that model-reply.ts emits carries the number of its step in its metadata,
+//   and the last part of a step carries the whole reply as JSON. The AI SDK returns the metadata as `providerOptions`.
+//   The parts of one step become one reply, followed by the results of its calls.
 //
-//   The stored reply is used if its text and its calls are those of the parts, so that signatures, order and content without a counterpart in the AI SDK survive. If the program has
-//   changed the parts, they are converted themselves.
+//   The stored reply is used if its text and its calls are those of the parts, so that signatures, order and content
+//   without a counterpart in the AI SDK survive. If the program has changed the parts, they are converted themselves.
 //
-// Invariant: the metadata comes back from the caller, possibly from a browser. It is parsed like any input; a reply that does not match its parts is ignored.
+// Invariant: the metadata comes back from the caller, possibly from a browser. It is parsed like any input; a reply
+// that does not match its parts is ignored.
 
 import type { AssistantPart, Json, Message, ToolCallInput, ToolMessage, UserPart } from "../../core/model/internal.ts";
 

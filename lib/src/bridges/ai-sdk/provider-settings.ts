@@ -1,8 +1,8 @@
-// Settings of a request that the AI SDK has no common field for, in the options of each provider's package: how much a model reasons (before specification v4), parallel calls,
-// the key of the prompt cache.
+// Settings of a request that the AI SDK has no common field for, in the options of each provider's package: how much a
+// model reasons (before specification v4), parallel calls, the key of the prompt cache.
 //
-// The options of a package are below its own key: `{ anthropic: { thinking: … } }`. `model.provider` begins with the name of the package (`anthropic.messages`), which is that
-// key except for Bedrock and Vertex.
+// The options of a package are below its own key: `{ anthropic: { thinking: … } }`. `model.provider` begins with the
+// name of the package (`anthropic.messages`), which is that key except for Bedrock and Vertex.
 
 import type { JsonObject, ModelRequest, ReasoningSettings } from "../../core/model/internal.ts";
 import type { Omission } from "../../core/wire/internal.ts";
@@ -21,7 +21,10 @@ function optionsKey(provider: string): string {
   return word === "azure" || word === "azure-openai" ? "openai" : word;
 }
 
-/** The reasoning level of the call, and options of the provider, for the settings of a request. Lists what the provider cannot take. */
+/**
+ * The reasoning level of the call, and options of the provider, for the settings of a request. Lists what the provider
+ * cannot take.
+ */
 export function derivedOptions(
   request: ModelRequest,
   { route, specification }: Target,

@@ -1,5 +1,6 @@
-// The part of the AI SDK's specifications that the bridge uses, as structural types. The package `@ai-sdk/provider` is not imported, not even for types: a model of
-// any of the specifications v2, v3 and v4 is assignable to `AiSdkLanguageModel`, and no peer dependency is needed (docs/decisions/0042).
+// The part of the AI SDK's specifications that the bridge uses, as structural types. The package `@ai-sdk/provider` is
+// not imported, not even for types: a model of any of the specifications v2, v3 and v4 is assignable to
+// `AiSdkLanguageModel`, and no peer dependency is needed (docs/decisions/0042).
 //
 // Differences between the specifications that the bridge handles
 //   files            v2, v3: base64 text or a `URL`; v4: `{ type: "data" | "url" | "reference" }`
@@ -34,7 +35,10 @@ export type AiSdkProvider = {
 /** Regular expressions of URLs, by media type: `{ "image/*": [/^https:/] }`. */
 export type UrlPatterns = { readonly [mediaType: string]: readonly RegExp[] };
 
-/** The options of one call. The parameter of a method, so that the stricter types of every specification are comparable with it. */
+/**
+ * The options of one call. The parameter of a method, so that the stricter types of every specification are comparable
+ * with it.
+ */
 export type AiSdkCallOptions = {
   readonly prompt: readonly PromptMessage[];
   readonly maxOutputTokens?: number | undefined;

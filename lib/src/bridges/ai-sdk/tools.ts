@@ -1,17 +1,22 @@
 // Tools of the AI SDK as tools of an engine.
 //
 // Theory of operation
-//   A tool of the AI SDK is an object: a schema, usually a function `execute`, and settings. It is translated once, field by field:
-//     inputSchema     a Standard Schema (Zod, Valibot, …), `jsonSchema(…)` or `zodSchema(…)` of the AI SDK, or a function that returns one
-//     execute         the handler. Values that an async iterable yields before its last are progress; the last value is the result
+//   A tool of the AI SDK is an object: a schema, usually a function `execute`, and settings. It is translated once,
+//   field by field:
+//     inputSchema     a Standard Schema (Zod, Valibot, …), `jsonSchema(…)` or `zodSchema(…)` of the AI SDK, or a
+//                     function that returns one
+//     execute         the handler. Values that an async iterable yields before its last are progress; the last value is
+//                     the result
 //     no execute      the tool is manual: the turn ends, and the program answers the call
 //     needsApproval   as it is: a flag or a function
-//     toModelOutput   what the model reads. It may be asynchronous and may need the input, so it runs with the handler, and `toModel` finds its result
+//     toModelOutput   what the model reads. It may be asynchronous and may need the input, so it runs with the handler,
+//                     and `toModel` finds its result
 //     a tool that the provider runs (`openai.tools.webSearch()`)   an entry of `providerTools`
 //
 // Invariants
 //   1. A call runs at most once by default (`replay: "never"`), because the AI SDK has no word about repeating a call.
-//   2. `execute` gets the idempotency key of the call beside the options of the AI SDK, so a tool can be made safe to repeat.
+//   2. `execute` gets the idempotency key of the call beside the options of the AI SDK, so a tool can be made safe to
+//      repeat.
 
 import type { StandardSchema, Tool, ToolContext, ToolDefinition } from "../../core/engine/internal.ts";
 import type { Json, JsonObject, ProviderTool, ReplayPolicy, ToolMessage, UserPart } from "../../core/model/internal.ts";
@@ -34,8 +39,8 @@ export type AiSdkTool = {
 /** Options of {@link aiSdkTools}. */
 export type AiSdkToolsOptions = {
   /**
-   * What recovery does with a call that was running when the process died, for all tools or by name: `safe` runs it again, `never` answers `outcome_unknown`, `ask` leaves
-   * it to a person. Default: `never`.
+   * What recovery does with a call that was running when the process died, for all tools or by name: `safe` runs it
+   * again, `never` answers `outcome_unknown`, `ask` leaves it to a person. Default: `never`.
    */
   readonly replay?: ReplayPolicy | { readonly [name: string]: ReplayPolicy };
 };
@@ -44,8 +49,9 @@ export type AiSdkToolsOptions = {
 export type AiSdkTools = { readonly tools: readonly Tool[]; readonly providerTools: readonly ProviderTool[] };
 
 /**
- * Converts tools of the AI SDK. Tools that the program runs go into `tools` of an engine; tools that the provider runs go into its `params.providerTools`. `execute` gets
- * `toolCallId`, `abortSignal`, the caller's context (`context`, `experimental_context`) and `idempotencyKey`; its `messages` are empty. Throws `MisuseError` for a schema that has no
+ * Converts tools of the AI SDK. Tools that the program runs go into `tools` of an engine; tools that the provider runs
+ * go into its `params.providerTools`. `execute` gets `toolCallId`, `abortSignal`, the caller's context (`context`,
+ * `experimental_context`) and `idempotencyKey`; its `messages` are empty. Throws `MisuseError` for a schema that has no
  * JSON Schema.
  *
  * @example
@@ -74,14 +80,19 @@ export function aiSdkTools(
   return { tools, providerTools };
 }
 
-/** The definition of a provider's tool: `{ type: "provider", id: "openai.web_search", args }`; `null` for other tools. */
+/**
+ * The definition of a provider's tool: `{ type: "provider", id: "openai.web_search", args }`; `null` for other tools.
+ */
 export function providerToolOf(source: object): ProviderTool | null {
   const [provider = "", ...words] = (textField(source, "id") ?? "").split(".");
   if (words.length === 0 || textField(source, "type")?.startsWith("provider") !== true) return null;
   return { provider, name: words.join("."), options: objectOf(fieldOf(source, "args")) ?? {} };
 }
 
-/** Does the program run the calls? AI SDK 7 says so; before, only a tool with `execute` and the known client tools are certain. */
+/**
+ * Does the program run the calls? AI SDK 7 says so; before, only a tool with `execute` and the known client tools are
+ * certain.
+ */
 function isRunHere(source: AiSdkTool, ofProvider: ProviderTool): boolean {
   const isProviderExecuted = fieldOf(source, "isProviderExecuted");
   if (typeof isProviderExecuted === "boolean") return !isProviderExecuted;
@@ -152,7 +163,10 @@ function executionOptions({ toolCall, signal, context, idempotencyKey }: ToolCon
   };
 }
 
-/** The result of `execute`: a value, a promise, or the last value of an async iterable, whose earlier values are progress. JSON, as in the AI SDK. */
+/**
+ * The result of `execute`: a value, a promise, or the last value of an async iterable, whose earlier values are
+ * progress. JSON, as in the AI SDK.
+ */
 async function lastYield(returned: unknown, { progress }: ToolContext): Promise<Json> {
   if (!isAsyncIterable(returned)) return plainJson(await returned);
   let last: Json = null;
@@ -169,7 +183,10 @@ function isAsyncIterable(value: unknown): value is AsyncIterable<unknown> {
   return typeof value === "object" && value !== null && Symbol.asyncIterator in value;
 }
 
-/** The value as the AI SDK sends it: what `JSON.stringify` makes of it. `undefined` is `null`. Throws for values without JSON, such as a `bigint`. */
+/**
+ * The value as the AI SDK sends it: what `JSON.stringify` makes of it. `undefined` is `null`. Throws for values without
+ * JSON, such as a `bigint`.
+ */
 function plainJson(value: unknown): Json {
   const text: string | undefined = JSON.stringify(value);
   return text === undefined ? null : (parseJson(text)?.value ?? null);
@@ -177,10 +194,16 @@ function plainJson(value: unknown): Json {
 
 // What the model reads
 
-/** How many results of `toModelOutput` one tool keeps. More concurrent calls than this with different values are shown to the model as JSON. */
+/**
+ * How many results of `toModelOutput` one tool keeps. More concurrent calls than this with different values are shown
+ * to the model as JSON.
+ */
 const maxPendingOutputs = 1000;
 
-/** The results of `toModelOutput` between the handler, which has the input and can wait, and `toModel`, which runs directly after it. By the JSON of the value. */
+/**
+ * The results of `toModelOutput` between the handler, which has the input and can wait, and `toModel`, which runs
+ * directly after it. By the JSON of the value.
+ */
 class ModelOutputs {
   readonly #source: AiSdkTool;
   readonly #toModelOutput: unknown;
@@ -238,7 +261,10 @@ function partOf(item: unknown): readonly UserPart[] {
 
 // Schemas
 
-/** The input schema as a Standard Schema. A schema of the AI SDK without `validate` is checked by its JSON Schema; a tool without a schema takes any object. */
+/**
+ * The input schema as a Standard Schema. A schema of the AI SDK without `validate` is checked by its JSON Schema; a
+ * tool without a schema takes any object.
+ */
 function standardSchema(schema: unknown, name: string): StandardSchema {
   if (isStandardSchema(schema)) return schema;
   if (typeof schema === "function") return standardSchema(Reflect.apply(schema, undefined, []), name);

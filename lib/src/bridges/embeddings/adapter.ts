@@ -1,5 +1,5 @@
-// The contracts of embedding adapters and rerankers, and what their HTTP implementations share. An adapter makes one attempt at one request; `embed.ts` and
-// `rerank.ts` divide, repeat and price.
+// The contracts of embedding adapters and rerankers, and what their HTTP implementations share. An adapter makes one
+// attempt at one request; `embed.ts` and `rerank.ts` divide, repeat and price.
 
 import type { JsonServer } from "../../core/adapters/internal.ts";
 import type { AdapterCall } from "../../core/engine/internal.ts";
@@ -22,7 +22,10 @@ export type EmbeddingAdapter = {
   readonly limits: { readonly texts: number; readonly bytes: number };
   /** US dollars for a million tokens; `null`: unknown. */
   readonly price: number | null;
-  /** Makes one attempt at one request. Returns one embedding for each text, in the order of the texts. Throws `AdapterError`. */
+  /**
+   * Makes one attempt at one request. Returns one embedding for each text, in the order of the texts. Throws
+   * `AdapterError`.
+   */
   readonly embed: (request: EmbeddingRequest, call: AdapterCall) => Promise<EmbeddingAnswer>;
 };
 
@@ -37,7 +40,10 @@ export type EmbeddingRequest = {
   readonly options: JsonObject;
 };
 
-/** What an embedding is for: `query` is compared with those of `document`s. Models that do not distinguish the two ignore it. */
+/**
+ * What an embedding is for: `query` is compared with those of `document`s. Models that do not distinguish the two
+ * ignore it.
+ */
 export type EmbeddingTask = "query" | "document";
 
 /** The answer to one request. */

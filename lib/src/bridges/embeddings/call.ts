@@ -1,4 +1,5 @@
-// What a call of `embed`, `embedMany` and `rerank` does around the requests of an adapter: options, retries, costs, telemetry.
+// What a call of `embed`, `embedMany` and `rerank` does around the requests of an adapter: options, retries, costs,
+// telemetry.
 
 import type { Clock } from "../../core/clock/clock.ts";
 import type {
@@ -52,7 +53,10 @@ const callRules: Rules<EmbeddingCallOptions> = {
 /** A call with its defaults. */
 export type Call = { readonly policy: RetryPolicy; readonly of: Omit<AdapterCall, "attempt"> };
 
-/** Checks the options and fills in defaults. `more`: the rules of the options that only this verb has. Throws `MisuseError`. */
+/**
+ * Checks the options and fills in defaults. `more`: the rules of the options that only this verb has. Throws
+ * `MisuseError`.
+ */
 export function callOf<Settings extends EmbeddingCallOptions>(
   verb: string,
   settings: Settings,
@@ -86,7 +90,8 @@ export type Measured = {
 type Attempted = { readonly usage: Usage; readonly facts?: JsonObject };
 
 /**
- * Makes attempts until one succeeds or the policy gives up, each with a span. Returns the answer with the cost of its tokens. Throws the error of the last attempt.
+ * Makes attempts until one succeeds or the policy gives up, each with a span. Returns the answer with the cost of its
+ * tokens. Throws the error of the last attempt.
  */
 export async function withRetries<T extends Attempted>(
   { policy, of }: Call,
@@ -120,7 +125,10 @@ function priced(usage: Usage, price: number | null): Usage {
   return { ...usage, inputCost, outputCost: 0, totalCost: inputCost };
 }
 
-/** Throws `MisuseError` for a text that is not a string or is empty: servers reject it, some of them with an unclear error. */
+/**
+ * Throws `MisuseError` for a text that is not a string or is empty: servers reject it, some of them with an unclear
+ * error.
+ */
 export function checkText(verb: string, text: string, path: readonly (string | number)[]): void {
   if (typeof text === "string" && text !== "") return;
   const what = typeof text === "string" ? "is empty" : "is not a string";

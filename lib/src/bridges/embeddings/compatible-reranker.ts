@@ -1,4 +1,5 @@
-// Rerankers: `POST /rerank` in the form that Jina, Cohere, vLLM, llama.cpp, OpenRouter and others share. OpenAI and Gemini have no API for it.
+// Rerankers: `POST /rerank` in the form that Jina, Cohere, vLLM, llama.cpp, OpenRouter and others share. OpenAI and
+// Gemini have no API for it.
 
 import type { JsonServer, ProviderOptions } from "../../core/adapters/internal.ts";
 import type { AdapterCall } from "../../core/engine/internal.ts";
@@ -23,7 +24,10 @@ export type CompatibleRerankerOptions = ProviderOptions & {
   readonly price?: number;
 };
 
-/** A reranker of any server with `POST /rerank`. The default API key is the environment variable `<NAME>_API_KEY`; none is needed. */
+/**
+ * A reranker of any server with `POST /rerank`. The default API key is the environment variable `<NAME>_API_KEY`; none
+ * is needed.
+ */
 export function compatibleReranker(options: CompatibleRerankerOptions): Reranker {
   checkProviderOptions("compatibleReranker", options, { ...modelRules, name: aString });
   const { model, name = "compatible", price = null, ...providerOptions } = options;

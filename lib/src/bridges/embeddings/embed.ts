@@ -1,5 +1,5 @@
-// `embed` and `embedMany`. Many texts become requests within the limits of the adapter; some requests are in flight at the same time, and the embeddings
-// are returned in the order of the texts.
+// `embed` and `embedMany`. Many texts become requests within the limits of the adapter; some requests are in flight at
+// the same time, and the embeddings are returned in the order of the texts.
 
 import type { Usage } from "../../core/model/internal.ts";
 import type { Embedding, EmbeddingAdapter, EmbeddingTask } from "./adapter.ts";
@@ -66,8 +66,8 @@ export async function embed(model: EmbeddingAdapter, text: string, options: Embe
 }
 
 /**
- * Embeds many texts, in as few requests as the model allows. If a request fails after its retries, the others are aborted and the call throws
- * `AdapterError`: no part of the result is returned.
+ * Embeds many texts, in as few requests as the model allows. If a request fails after its retries, the others are
+ * aborted and the call throws `AdapterError`: no part of the result is returned.
  */
 export async function embedMany(
   model: EmbeddingAdapter,
@@ -132,7 +132,10 @@ async function embedBatch(
   });
 }
 
-/** Divides texts into requests. A text that exceeds the limit of bytes alone gets a request of its own, and the server decides. */
+/**
+ * Divides texts into requests. A text that exceeds the limit of bytes alone gets a request of its own, and the server
+ * decides.
+ */
 function batchesOf(texts: readonly string[], limits: EmbeddingAdapter["limits"]): readonly (readonly string[])[] {
   const batches: string[][] = [];
   const encoder = new TextEncoder();
@@ -152,8 +155,8 @@ function batchesOf(texts: readonly string[], limits: EmbeddingAdapter["limits"])
 }
 
 /**
- * How similar two embeddings are: the cosine of the angle between them, from -1 to 1. Throws `RangeError` if they have different lengths; 0 if one of them
- * has no direction.
+ * How similar two embeddings are: the cosine of the angle between them, from -1 to 1. Throws `RangeError` if they have
+ * different lengths; 0 if one of them has no direction.
  */
 export function cosineSimilarity(left: Embedding, right: Embedding): number {
   if (left.length !== right.length) {

@@ -1,4 +1,5 @@
-// Embeddings and reranking against an HTTP server on the loopback interface: wire formats, division into requests, order, retries, prices, failures.
+// Embeddings and reranking against an HTTP server on the loopback interface: wire formats, division into requests,
+// order, retries, prices, failures.
 
 import type { JsonObject } from "everturn";
 import type { IncomingHttpHeaders } from "node:http";

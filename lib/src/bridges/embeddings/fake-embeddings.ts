@@ -13,7 +13,10 @@ export type FakeEmbeddingOptions = {
   readonly maxTexts?: number;
 };
 
-/** An embedding model for tests. Texts with words in common are similar; equal texts have equal embeddings. Counts words as tokens. */
+/**
+ * An embedding model for tests. Texts with words in common are similar; equal texts have equal embeddings. Counts words
+ * as tokens.
+ */
 export function fakeEmbeddings({ dimensions = 64, maxTexts = 100 }: FakeEmbeddingOptions = {}): EmbeddingAdapter {
   return {
     provider: "fake",

@@ -27,8 +27,8 @@ const taskTypes: { readonly [Task in EmbeddingTask]: string } = {
 };
 
 /**
- * Embeddings of Google, by the Gemini API. The default API key is the environment variable `GEMINI_API_KEY` or `GOOGLE_API_KEY`. `options` of a call are
- * merged into the request of each text: `{ taskType: "CLUSTERING" }`.
+ * Embeddings of Google, by the Gemini API. The default API key is the environment variable `GEMINI_API_KEY` or
+ * `GOOGLE_API_KEY`. `options` of a call are merged into the request of each text: `{ taskType: "CLUSTERING" }`.
  */
 export function geminiEmbeddings(options: GeminiEmbeddingOptions): EmbeddingAdapter {
   checkProviderOptions("geminiEmbeddings", options, modelRules);

@@ -41,8 +41,8 @@ const prices: { readonly [model: string]: number } = {
 };
 
 /**
- * Embeddings of OpenAI. The default API key is the environment variable `OPENAI_API_KEY`. OpenAI's models make no difference between queries and
- * documents: the option `task` is ignored.
+ * Embeddings of OpenAI. The default API key is the environment variable `OPENAI_API_KEY`. OpenAI's models make no
+ * difference between queries and documents: the option `task` is ignored.
  */
 export function openaiEmbeddings(options: OpenAIEmbeddingOptions): EmbeddingAdapter {
   checkProviderOptions("openaiEmbeddings", options, modelRules);
@@ -66,8 +66,8 @@ export function openaiEmbeddings(options: OpenAIEmbeddingOptions): EmbeddingAdap
 }
 
 /**
- * Embeddings of a server with OpenAI's API: Ollama, vLLM, llama.cpp, LM Studio, Mistral, Together and others. The default API key is the environment variable
- * `<NAME>_API_KEY`; none is needed.
+ * Embeddings of a server with OpenAI's API: Ollama, vLLM, llama.cpp, LM Studio, Mistral, Together and others. The
+ * default API key is the environment variable `<NAME>_API_KEY`; none is needed.
  */
 export function compatibleEmbeddings(options: CompatibleEmbeddingOptions): EmbeddingAdapter {
   checkProviderOptions("compatibleEmbeddings", options, { ...modelRules, name: aString, maxTexts: atLeastOne });

@@ -27,7 +27,10 @@ export type RankedDocument = {
 /** The documents, best first. */
 export type Reranked = { readonly ranking: readonly RankedDocument[]; readonly usage: Usage };
 
-/** Orders documents by how well they answer the query, best first. Throws `AdapterError` if the request fails, `MisuseError` for a wrong argument. */
+/**
+ * Orders documents by how well they answer the query, best first. Throws `AdapterError` if the request fails,
+ * `MisuseError` for a wrong argument.
+ */
 export async function rerank(
   model: Reranker,
   query: string,

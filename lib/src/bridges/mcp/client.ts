@@ -8,8 +8,8 @@ import { MisuseError } from "../../core/model/internal.ts";
 import { McpConnection } from "./connection.ts";
 
 /**
- * Connects to an MCP server and reads its tools, which an engine takes: `engine({ tools: client.tools })`. Rejects if the server cannot be reached. Call
- * `close` when the program ends: it stops the process of a stdio server.
+ * Connects to an MCP server and reads its tools, which an engine takes: `engine({ tools: client.tools })`. Rejects if
+ * the server cannot be reached. Call `close` when the program ends: it stops the process of a stdio server.
  */
 export async function connectMcp(options: McpOptions): Promise<McpClient> {
   const client = mcpClient(options);
@@ -22,15 +22,19 @@ export async function connectMcp(options: McpOptions): Promise<McpClient> {
   }
 }
 
-/** Builds the client without connecting; `refresh` connects and reads the tools. For servers with interactive authorization (`finishAuth`). */
+/**
+ * Builds the client without connecting; `refresh` connects and reads the tools. For servers with interactive
+ * authorization (`finishAuth`).
+ */
 export function mcpClient(options: McpOptions): McpClient {
   return new McpConnection(options);
 }
 
 /**
- * Returns the engine with the tools of these servers. Every turn starts with the tools that the servers have then, so a changed list takes effect with the next turn.
- * Throws `MisuseError` if two tools have one name: give the servers a `prefix`. A tool that a server adds later does not replace one of the same name that the engine or an
- * earlier server has.
+ * Returns the engine with the tools of these servers. Every turn starts with the tools that the servers have then, so a
+ * changed list takes effect with the next turn. Throws `MisuseError` if two tools have one name: give the servers a
+ * `prefix`. A tool that a server adds later does not replace one of the same name that the engine or an earlier server
+ * has.
  */
 export function withMcp<Context extends CallerContext>(
   engine: Engine<Context>,

@@ -1,14 +1,16 @@
 // A connection to an MCP server, and the tools of the server as Everturn tools.
 //
 // Theory of operation
-//   The connection is opened with the first use and kept. When it is lost (the process of a stdio server ended, the server forgot the session), the next use
-//   opens another one; a call that was running is handled by its replay policy (tool-call.ts). Handlers of tools refer to this object and not to a connection, so a
-//   tool stays valid across reconnects, and a durable turn that another process continues finds the tool by its name.
+//   The connection is opened with the first use and kept. When it is lost (the process of a stdio server ended, the
+//   server forgot the session), the next use opens another one; a call that was running is handled by its replay policy
+//   (tool-call.ts). Handlers of tools refer to this object and not to a connection, so a tool stays valid across
+//   reconnects, and a durable turn that another process continues finds the tool by its name.
 //
 // Invariants
 //   1. There is at most one connection attempt at a time; all users wait for it.
 //   2. After `close` nothing connects again, and a connection attempt that is running ends.
-//   3. Annotations that change after the first list of tools only make a tool stricter (names.ts), also after a reconnect.
+//   3. Annotations that change after the first list of tools only make a tool stricter (names.ts), also after a
+//      reconnect.
 //   4. A connection attempt, with the question for the protocol version, takes at most `connectTimeoutMs`.
 
 import type { Clock } from "../../core/clock/clock.ts";
@@ -268,7 +270,10 @@ export class McpConnection implements McpClient {
     return { client, calls, sdk };
   }
 
-  /** Does the work of a connection attempt. If it fails, takes too long or is ended by `close`, the transport is closed, which ends the process of a stdio server. */
+  /**
+   * Does the work of a connection attempt. If it fails, takes too long or is ended by `close`, the transport is closed,
+   * which ends the process of a stdio server.
+   */
   async #within(ms: number, client: Client, work: () => Promise<void>): Promise<void> {
     const end = new AbortController();
     const ended = new Promise<never>((_, reject) => {
@@ -407,7 +412,10 @@ function rootsResult(roots: readonly string[]): ListRootsResult {
   return { roots: roots.map((uri) => ({ uri })) };
 }
 
-/** The result in the form of the SDK. The fields of a form are texts, numbers, booleans and lists of texts; the specification has no others. */
+/**
+ * The result in the form of the SDK. The fields of a form are texts, numbers, booleans and lists of texts; the
+ * specification has no others.
+ */
 function elicitResult(result: McpElicitationResult): ElicitResult {
   if (result.action !== "accept") return { action: result.action };
   const content: NonNullable<ElicitResult["content"]> = {};

@@ -1,7 +1,9 @@
-// Converts content of MCP: results of tools to the values of Everturn tools, resources and prompts to data and messages.
+// Converts content of MCP: results of tools to the values of Everturn tools, resources and prompts to data and
+// messages.
 //
-// The value of a tool is the structured content if there is one, the text if there is only text, and otherwise `{ content: […] }` with texts, attachments and links.
-// Binary data are attachments, which the model receives as images or files. `toModel` gives the model the items of such a list as separate parts.
+// The value of a tool is the structured content if there is one, the text if there is only text, and otherwise
+// `{ content: […] }` with texts, attachments and links. Binary data are attachments, which the model receives as images
+// or files. `toModel` gives the model the items of such a list as separate parts.
 
 import type { Directive } from "../../core/engine/internal.ts";
 import type { Attachment, Json, Message, ProgramValue, ToolMessage, UserPart } from "../../core/model/internal.ts";

@@ -4,8 +4,10 @@
 //   1. `decline` or `cancel`, or the answer that a passed deadline gives: that action;
 //   2. a JSON object with `action`: the result itself, as a program sends it;
 //   3. a JSON object: the fields of the form;
-//   4. any other text: the value of the only field, or of the only required field, converted to its type; for a URL, the consent.
-// Fields that are missing get the default of their schema. Values that do not match the schema are reported to the person, who is asked again.
+//   4. any other text: the value of the only field, or of the only required field, converted to its type; for a URL,
+//      the consent.
+// Fields that are missing get the default of their schema. Values that do not match the schema are reported to the
+// person, who is asked again.
 
 import type { Json, JsonObject } from "../../core/model/internal.ts";
 import type { McpElicitation, McpElicitationResult } from "./types.ts";
@@ -146,7 +148,10 @@ function defaultsOf(fields: readonly Field[]): JsonObject {
   );
 }
 
-/** A plain text as the value of the only field, or of the only required one; `null`: it is not clear which field is meant. */
+/**
+ * A plain text as the value of the only field, or of the only required one; `null`: it is not clear which field is
+ * meant.
+ */
 function fromText(fields: readonly Field[], text: string): JsonObject | null {
   if (fields.length === 0) return {};
   const requiredFields = fields.filter(({ isRequired }) => isRequired);

@@ -1,5 +1,6 @@
-// The reference server `@modelcontextprotocol/server-everything` over stdio, which speaks a protocol version before 2026-07-28: it asks inside its calls. All tools, HTTP
-// and killed processes: `npm run test:long` (lib/test/long/mcp.ts).
+// The reference server `@modelcontextprotocol/server-everything` over stdio, which speaks a protocol version before
+// 2026-07-28: it asks inside its calls. All tools, HTTP and killed processes: `npm run test:long`
+// (lib/test/long/mcp.ts).
 
 import type { McpClient, McpOptions } from "everturn/mcp";
 import type { JsonObject } from "everturn/model";

@@ -1,5 +1,5 @@
-// Entry point `everturn/mcp`: tools, resources and prompts of MCP servers, and engines and sessions as an MCP server. Needs the packages
-// `@modelcontextprotocol/client` and `@modelcontextprotocol/server`, which are loaded on first use.
+// Entry point `everturn/mcp`: tools, resources and prompts of MCP servers, and engines and sessions as an MCP server.
+// Needs the packages `@modelcontextprotocol/client` and `@modelcontextprotocol/server`, which are loaded on first use.
 
 export type {
   McpAnnotations,

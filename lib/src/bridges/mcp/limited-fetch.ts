@@ -1,12 +1,16 @@
-// Bounds the memory that a response of a server can take. The SDK reads a response, and an event of a stream, completely before it is parsed; without a limit a server could
-// end this process with one endless message. The SDK has such a limit for stdio servers.
+// Bounds the memory that a response of a server can take. The SDK reads a response, and an event of a stream,
+// completely before it is parsed; without a limit a server could end this process with one endless message. The SDK has
+// such a limit for stdio servers.
 
 type Fetch = (url: string | URL, init?: RequestInit) => Promise<Response>;
 
 /** The longest message of an HTTP server, in bytes. */
 const maxMessageBytes = 32 * 1024 * 1024;
 
-/** The function with a limit on the body of a response, or, for a stream of events, on each event. A longer one fails the read. */
+/**
+ * The function with a limit on the body of a response, or, for a stream of events, on each event. A longer one fails
+ * the read.
+ */
 export function limitedFetch(fetch: Fetch, maxBytes = maxMessageBytes): Fetch {
   return async (url, init) => {
     const response = await fetch(url, init);

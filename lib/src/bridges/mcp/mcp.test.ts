@@ -1,4 +1,5 @@
-// Tools, questions and lists of MCP servers, with a server of protocol version 2026-07-28. `everything.test.ts` uses the reference server.
+// Tools, questions and lists of MCP servers, with a server of protocol version 2026-07-28. `everything.test.ts` uses
+// the reference server.
 
 import type {
   OAuthClientProvider,
@@ -450,7 +451,10 @@ test("large results, and 50 calls at a time", async () => {
   expect(contents).toEqual(Array.from({ length: 50 }, (_, n) => `n ${n}`));
 });
 
-/** The address of an agency that accepts one token, with an authorization server beside it. `requests` lists the paths and grants. */
+/**
+ * The address of an agency that accepts one token, with an authorization server beside it. `requests` lists the paths
+ * and grants.
+ */
 function guarded(agency: Agency, accepted: string, authority = "https://agency.test") {
   const requests: string[] = [];
   const { address } = agency;

@@ -9,9 +9,10 @@ import { reservedToolNames } from "../../core/model/internal.ts";
 const maxNameLength = 64;
 
 /**
- * Returns the function from a name of the list to the name for the model: prefix and name, with other characters replaced by underscores. A name that is changed, and is
- * too long, reserved or equal to that of another tool of the list, ends with a hash of the name at the server. So a name never passes from one tool to another when the
- * list changes: a call that waits for an approval then fails, and does not call another tool.
+ * Returns the function from a name of the list to the name for the model: prefix and name, with other characters
+ * replaced by underscores. A name that is changed, and is too long, reserved or equal to that of another tool of the
+ * list, ends with a hash of the name at the server. So a name never passes from one tool to another when the list
+ * changes: a call that waits for an approval then fails, and does not call another tool.
  */
 export function toolNames(prefix: string, listed: readonly string[]): (name: string) => string {
   const counts = new Map<string, number>();
@@ -54,8 +55,10 @@ const noHints: McpAnnotations = {
 };
 
 /**
- * The hints of tools over the lists of one connection: after the first list they only become stricter. The operator has seen the first list; a server that calls a tool harmless later, or adds a tool
- * with such hints, would otherwise switch off approvals, and make calls repeatable, unnoticed. A tool that was not in the first list has the hints of a tool without annotations.
+ * The hints of tools over the lists of one connection: after the first list they only become stricter. The operator has
+ * seen the first list; a server that calls a tool harmless later, or adds a tool with such hints, would otherwise
+ * switch off approvals, and make calls repeatable, unnoticed. A tool that was not in the first list has the hints of a
+ * tool without annotations.
  */
 export class SeenAnnotations {
   readonly #byTool = new Map<string, McpAnnotations>();

@@ -1,14 +1,16 @@
-// One request `tools/call` and what follows from it: its result, or questions of the server that arrive before the result.
+// One request `tools/call` and what follows from it: its result, or questions of the server that arrive before the
+// result.
 //
-// Servers of protocol versions before 2026-07-28 ask with a request of their own (`elicitation/create`) while the call is open, and wait for the response.
-// That request names its call only if the call is a task. `OpenCalls` assigns it:
+// Servers of protocol versions before 2026-07-28 ask with a request of their own (`elicitation/create`) while the call
+// is open, and wait for the response. That request names its call only if the call is a task. `OpenCalls` assigns it:
 //   - to the task that it names;
 //   - to the call that is running, if there is one that does not wait for an answer;
-//   - if several run: a call that asked cannot end before it is answered, so the request is held until the other calls have ended;
-//   - if all calls that run may have asked, or if that is not clear after `holdMs`, the requests are cancelled. A request is never assigned by a guess: the question of one
-//     user could reach another.
-// A call that waits for an answer is taken to ask no second question.
-// A tool that has asked once is expected to ask again: calls of such tools start one after the other, each after the one before has asked or ended.
+//   - if several run: a call that asked cannot end before it is answered, so the request is held until the other calls
+//     have ended;
+//   - if all calls that run may have asked, or if that is not clear after `holdMs`, the requests are cancelled. A
+//     request is never assigned by a guess: the question of one user could reach another.
+// A call that waits for an answer is taken to ask no second question. A tool that has asked once is expected to ask
+// again: calls of such tools start one after the other, each after the one before has asked or ended.
 
 import type { Clock } from "../../core/clock/clock.ts";
 import type { JsonObject } from "../../core/model/internal.ts";
@@ -42,8 +44,9 @@ export type CallConnection = {
   readonly client: Client;
   readonly sdk: { readonly specTypeSchemas: typeof specTypeSchemas };
   /**
-   * The definitions of the tools by name, without output schemas: with one, the SDK rejects a result that asks for input. A tool that can be called only as a task (2025-11-25)
-   * returns the id of the task, and a second request its result.
+   * The definitions of the tools by name, without output schemas: with one, the SDK rejects a result that asks for
+   * input. A tool that can be called only as a task (2025-11-25) returns the id of the task, and a second request its
+   * result.
    */
   readonly definitions: ReadonlyMap<string, SdkTool>;
   /** The tools that have asked inside a call. Kept across connections. */
@@ -185,7 +188,10 @@ export class OpenCalls {
     this.#clock = clock;
   }
 
-  /** Starts a call. A call of a tool that asks waits until no other such call runs, so that a question has one possible owner. */
+  /**
+   * Starts a call. A call of a tool that asks waits until no other such call runs, so that a question has one possible
+   * owner.
+   */
   async start(params: CallParams, signal: AbortSignal): Promise<OpenCall> {
     const { askingTools } = this.#connection;
     while (askingTools.has(params.name) && this.#running().some(({ name }) => askingTools.has(name))) {
@@ -203,7 +209,10 @@ export class OpenCalls {
     return call;
   }
 
-  /** Assigns a question of the server to the call that it belongs to, and returns the answer. `taskId`: the task that it names. */
+  /**
+   * Assigns a question of the server to the call that it belongs to, and returns the answer. `taskId`: the task that it
+   * names.
+   */
   ask(elicitation: McpElicitation, taskId: string | null): Promise<McpElicitationResult> {
     const named = taskId === null ? undefined : [...this.#calls].find((call) => call.taskId === taskId);
     if (named !== undefined) return this.#askCall(named, elicitation);
@@ -237,7 +246,8 @@ export class OpenCalls {
     const [call] = running;
     if (held !== undefined && (running.length <= 1 || this.#held.size >= running.length)) {
       if (running.length > 1) {
-        // Every running call has asked. Which call asked which question cannot be known; the next calls of these tools run one after the other.
+        // Every running call has asked. Which call asked which question cannot be known; the next calls of these tools
+        // run one after the other.
         for (const { name } of running) this.#connection.askingTools.add(name);
         this.#cancel([...this.#held]);
       } else if (call === undefined) this.#cancel([held]);

@@ -7,7 +7,9 @@ import { AdapterError } from "../../core/model/internal.ts";
 import { generate } from "../../core/run/internal.ts";
 import { promptMessages } from "./content.ts";
 
-/** Makes one model call without tools. Images and texts are passed on; the server chooses neither the model nor the key. */
+/**
+ * Makes one model call without tools. Images and texts are passed on; the server chooses neither the model nor the key.
+ */
 export async function sample(
   engine: Engine,
   params: CreateMessageRequestParams,

@@ -1,5 +1,5 @@
-// Loads the MCP SDK, two optional peer dependencies: one for clients, one for servers. A static import would fail with Node's ERR_MODULE_NOT_FOUND when
-// `everturn/mcp` is imported; loaded here, the error names the package to install.
+// Loads the MCP SDK, two optional peer dependencies: one for clients, one for servers. A static import would fail with
+// Node's ERR_MODULE_NOT_FOUND when `everturn/mcp` is imported; loaded here, the error names the package to install.
 
 import { EngineError } from "../../core/model/internal.ts";
 

@@ -1,10 +1,11 @@
 // Serves engines and durable sessions as an MCP server, over HTTP and stdio, in the protocol versions of the SDK.
 //
-//   agents     each is a tool with one argument, `message`: it runs a turn of the engine in memory and returns the answer
+//   agents     each is a tool with one argument, `message`: it runs a turn of the engine in memory and returns the
+//              answer
 //   sessions   the tools of session-tools.ts, and each session as a resource `everturn://sessions/ID`
 //
-// A client that cancels its request cancels the turn. A server object of the SDK serves one HTTP request or one stdio connection, and holds no state between them:
-// what a session waits for is in its storage.
+// A client that cancels its request cancels the turn. A server object of the SDK serves one HTTP request or one stdio
+// connection, and holds no state between them: what a session waits for is in its storage.
 
 import type { Engine } from "../../core/engine/internal.ts";
 import type { JsonObject } from "../../core/model/internal.ts";
@@ -33,14 +34,18 @@ export type McpServeOptions = {
   readonly version?: string;
   /** Instructions for the model of the client. Default: none. */
   readonly instructions?: string;
-  /** Engines by the name of their tool: 1 to 64 letters, digits, underscores and hyphens. Turns run in memory. Default: none. */
+  /**
+   * Engines by the name of their tool: 1 to 64 letters, digits, underscores and hyphens. Turns run in memory. Default:
+   * none.
+   */
   readonly agents?: { readonly [tool: string]: McpAgent };
   /** Durable sessions: a runtime, or that of one tenant. Default: none. */
   readonly sessions?: SessionsOfCaller;
   /**
-   * `true`: clients get the tool `decide_tool_call`, which approves and denies pending calls of `sessions`. The model of the client calls this tool, so whoever controls that model, also by a text that it
-   * reads, can approve calls that need the approval of a person. Without it, users of clients that can ask (elicitation) decide, and for other clients a call waits until a person decides elsewhere, for
-   * example in the studio. Default: false.
+   * `true`: clients get the tool `decide_tool_call`, which approves and denies pending calls of `sessions`. The model
+   * of the client calls this tool, so whoever controls that model, also by a text that it reads, can approve calls that
+   * need the approval of a person. Without it, users of clients that can ask (elicitation) decide, and for other
+   * clients a call waits until a person decides elsewhere, for example in the studio. Default: false.
    */
   readonly decisionTool?: boolean;
   /** Called for unexpected errors, whose text clients do not get. Default: they are ignored. */
@@ -57,11 +62,15 @@ export type McpAgent = {
 /** Options of {@link mcpHandler}. */
 export type McpHandlerOptions = McpServeOptions & {
   /**
-   * Authenticates a request. `false`: it is answered with 401. An object: the sessions of this caller, in place of `sessions`. An error that it throws is answered with 500 and
-   * reported to `onError`. Default: every request is accepted, so the endpoint must not be reachable by others.
+   * Authenticates a request. `false`: it is answered with 401. An object: the sessions of this caller, in place of
+   * `sessions`. An error that it throws is answered with 500 and reported to `onError`. Default: every request is
+   * accepted, so the endpoint must not be reachable by others.
    */
   readonly authorize?: (request: Request) => boolean | SessionsOfCaller | Promise<boolean | SessionsOfCaller>;
-  /** Allowed host names of the header `Host` and of the header `Origin`, without port. Rejecting others prevents DNS rebinding. Default: `localhost`, `127.0.0.1`, `[::1]`. */
+  /**
+   * Allowed host names of the header `Host` and of the header `Origin`, without port. Rejecting others prevents DNS
+   * rebinding. Default: `localhost`, `127.0.0.1`, `[::1]`.
+   */
   readonly hosts?: readonly string[];
 };
 
@@ -74,8 +83,9 @@ export type McpHandler = {
 };
 
 /**
- * Builds an MCP endpoint (Streamable HTTP) as a function of a `Request`. Rejects with `MisuseError` if there is nothing to serve or a tool name is invalid, and with `EngineError` if the
- * package `@modelcontextprotocol/server` cannot be loaded.
+ * Builds an MCP endpoint (Streamable HTTP) as a function of a `Request`. Rejects with `MisuseError` if there is nothing
+ * to serve or a tool name is invalid, and with `EngineError` if the package `@modelcontextprotocol/server` cannot be
+ * loaded.
  */
 export async function mcpHandler(options: McpHandlerOptions): Promise<McpHandler> {
   const { authorize, hosts } = options;
@@ -114,8 +124,9 @@ function isSessions(value: unknown): value is SessionsOfCaller {
 }
 
 /**
- * Whether the headers `Host` and `Origin` name an allowed host. A request that was built in this process has no header `Host`, and is judged by its URL. A page of another site that reaches
- * this endpoint through DNS rebinding has its own host name in both headers.
+ * Whether the headers `Host` and `Origin` name an allowed host. A request that was built in this process has no header
+ * `Host`, and is judged by its URL. A page of another site that reaches this endpoint through DNS rebinding has its own
+ * host name in both headers.
  */
 function isAllowedHost({ headers, url }: Request, allowed: readonly string[]): boolean {
   const origin = headers.get("origin");
@@ -123,7 +134,10 @@ function isAllowedHost({ headers, url }: Request, allowed: readonly string[]): b
   return named.every((address) => URL.canParse(address) && allowed.includes(new URL(address).hostname));
 }
 
-/** Serves one client over the standard input and output of this process. Write nothing else to the standard output. Rejects as {@link mcpHandler}. */
+/**
+ * Serves one client over the standard input and output of this process. Write nothing else to the standard output.
+ * Rejects as {@link mcpHandler}.
+ */
 export async function serveMcpStdio(options: McpServeOptions): Promise<{ readonly close: () => Promise<void> }> {
   checkOptions(options, false);
   const sdk = await loadServer();
@@ -210,7 +224,10 @@ function createServer(
   return server;
 }
 
-/** Whether the client can ask its user: by the envelope of the request (2026-07-28), or by the handshake (versions before). */
+/**
+ * Whether the client can ask its user: by the envelope of the request (2026-07-28), or by the handshake (versions
+ * before).
+ */
 function canAsk(sdk: Sdk, server: Server, { mcpReq: { envelope } }: ServerContext): boolean {
   // The type of the envelope lists no keys.
   const declared: unknown = Reflect.get(envelope ?? {}, sdk.CLIENT_CAPABILITIES_META_KEY);

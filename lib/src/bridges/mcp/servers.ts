@@ -1,7 +1,8 @@
-// Several MCP servers, described in the JSON form that MCP clients share: `{ "mcpServers": { "files": { "command": "npx", "args": ["…"] }, "web": { "url": "https://…" } } }`.
+// Several MCP servers, described in the JSON form that MCP clients share:
+// `{ "mcpServers": { "files": { "command": "npx", "args": ["…"] }, "web": { "url": "https://…" } } }`.
 //
-// `${NAME}` and `${NAME:-default}` in texts are replaced by variables of the environment, so that a file contains no secrets. A variable that is not set and has no
-// default is an error: an empty token would be sent otherwise.
+// `${NAME}` and `${NAME:-default}` in texts are replaced by variables of the environment, so that a file contains no
+// secrets. A variable that is not set and has no default is an error: an empty token would be sent otherwise.
 
 import type { ReplayPolicy } from "../../core/model/internal.ts";
 import type { Shape } from "../../core/model/parse/reading.ts";
@@ -42,11 +43,16 @@ export type McpServerEntry = {
   readonly include?: readonly string[];
   /** Whether calls need an approval. Default: by the annotations of each tool. */
   readonly needsApproval?: boolean;
-  /** What recovery does with a call that was running when the process died. Default: by the annotations of each tool. */
+  /**
+   * What recovery does with a call that was running when the process died. Default: by the annotations of each tool.
+   */
   readonly replay?: ReplayPolicy;
   /** The time limit of a call, in milliseconds. Default: that of the run. */
   readonly timeoutMs?: number;
-  /** `legacy`: only protocol versions before 2026-07-28, so that a program is started once and not twice. Default: `auto`. */
+  /**
+   * `legacy`: only protocol versions before 2026-07-28, so that a program is started once and not twice. Default:
+   * `auto`.
+   */
   readonly protocol?: "auto" | "legacy";
 };
 
@@ -84,8 +90,9 @@ const entryShape = object<McpServerEntry>({
 });
 
 /**
- * Connects to all servers of an object in the form of `mcpServers`. The tools of a server have its name and an underscore as prefix. Rejects with `MisuseError` for an entry that is not valid, and
- * with the error of a server that cannot be reached; connections that were opened are then closed.
+ * Connects to all servers of an object in the form of `mcpServers`. The tools of a server have its name and an
+ * underscore as prefix. Rejects with `MisuseError` for an entry that is not valid, and with the error of a server that
+ * cannot be reached; connections that were opened are then closed.
  */
 export async function connectMcpServers(
   servers: { readonly [name: string]: McpServerEntry },

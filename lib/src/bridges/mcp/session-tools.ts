@@ -1,12 +1,16 @@
 // Durable sessions as MCP tools and resources.
 //
 //   send_message      starts a session, or sends a message to one; answers its question if it asked one
-//   decide_tool_call  approves or denies a pending call; only with `decisionTool`, because the model of the client calls it
+//   decide_tool_call  approves or denies a pending call; only with `decisionTool`, because the model of the client
+//                     calls it
 //   get_session       the newest messages and what the session waits for
 //
-// A turn that waits for a person: if the client can ask its user (elicitation), the question is passed on, with the session and the turn as `requestState`. The
-// answer continues the session, with an idempotency key made of that turn, so a request that is sent twice answers once. Other clients get the question as the result
-// and answer with another call. They do not answer approvals: a person decides elsewhere, and `get_session` returns how the session went on. `requestState` is not signed: it grants nothing that `session_id` does not, because the sessions are those of the caller.
+// A turn that waits for a person: if the client can ask its user (elicitation), the question is passed on, with the
+// session and the turn as `requestState`. The answer continues the session, with an idempotency key made of that turn,
+// so a request that is sent twice answers once. Other clients get the question as the result and answer with another
+// call. They do not answer approvals: a person decides elsewhere, and `get_session` returns how the session went on.
+// `requestState` is not signed: it grants nothing that `session_id` does not, because the sessions are those of the
+// caller.
 
 import type { Json, JsonObject, PendingToolCall, SessionView } from "../../core/model/internal.ts";
 import type { TurnHandle } from "../../durable/internal.ts";

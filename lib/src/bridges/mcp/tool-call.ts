@@ -2,19 +2,22 @@
 //
 // Theory of operation
 //   A server asks for input in one of three ways:
-//     - result `input_required` (2026-07-28): requests, and an opaque `requestState`. The call is over; it is made again with the responses and the state;
+//     - result `input_required` (2026-07-28): requests, and an opaque `requestState`. The call is over; it is made
+//       again with the responses and the state;
 //     - a request inside the call (versions before): the call stays open at the server until the response arrives;
 //     - error -32042 (2025-11-25): the user has to open URLs, then the call is made again.
-//   A question to a person ends the turn (`askAndResume`). What the handler needs to continue is stored as JSON text, because field names of forms (`password`)
-//   must not be taken for credentials in stored settings.
+//   A question to a person ends the turn (`askAndResume`). What the handler needs to continue is stored as JSON text,
+//   because field names of forms (`password`) must not be taken for credentials in stored settings.
 //
 // What continues a call after the answer
 //   input_required   any process: the responses and the state are stored
-//   open call        this process: the call is kept open for `keepOpenMs`. Another process, or later: a call with the replay policy `safe` is made again and
-//                    its questions are answered from the stored answers; any other call ends with `outcome_unknown`, because the server may have acted
+//   open call        this process: the call is kept open for `keepOpenMs`. Another process, or later: a call with the
+//                    replay policy `safe` is made again and its questions are answered from the stored answers; any
+//                    other call ends with `outcome_unknown`, because the server may have acted
 //   error -32042     any process: the server refused the call before it acted
 //
-// A connection that is lost during a call: the call is made again once if its replay policy is `safe`; otherwise it ends with `outcome_unknown`.
+// A connection that is lost during a call: the call is made again once if its replay policy is `safe`; otherwise it
+// ends with `outcome_unknown`.
 
 import type { Directive, ToolContext } from "../../core/engine/internal.ts";
 import type { Json, JsonObject, ReplayPolicy } from "../../core/model/internal.ts";
@@ -114,7 +117,10 @@ const savedShape = variant<Saved, "type">("type", {
 /** The most rounds of `input_required` in one call. A server that never completes must not occupy a turn for ever. */
 const maxRounds = 32;
 
-/** The tool of a call: its name at the server, its replay policy, and the schema of its structured content; `null`: it has none. */
+/**
+ * The tool of a call: its name at the server, its replay policy, and the schema of its structured content; `null`: it
+ * has none.
+ */
 type CalledTool = { readonly name: string; readonly replay: ReplayPolicy; readonly output: JsonObject | null };
 
 /** One run of the handler. */
@@ -241,7 +247,10 @@ export class ToolCallRun {
     return this.#collect({ ...saved, responses: { ...saved.responses, [saved.key]: { ...result } } });
   }
 
-  /** Continues after the answer to a question inside a call: in the kept call, or with a new one if the tool may run twice. */
+  /**
+   * Continues after the answer to a question inside a call: in the kept call, or with a new one if the tool may run
+   * twice.
+   */
   async #continued(saved: Open, text: string): Promise<unknown> {
     const elicitation = elicitationOf(saved.question);
     if (elicitation === null) return fail(`${this.#name}: the stored question cannot be read`);

@@ -1,12 +1,14 @@
-// The public types. They name no type of the SDK: its declaration files need a newer TypeScript than the library supports, and the SDK is an
-// optional peer dependency.
+// The public types. They name no type of the SDK: its declaration files need a newer TypeScript than the library
+// supports, and the SDK is an optional peer dependency.
 
 import type { Clock } from "../../core/clock/clock.ts";
 import type { Engine, Tool } from "../../core/engine/internal.ts";
 import type { Attachment, JsonObject, Message, ReplayPolicy } from "../../core/model/internal.ts";
 import type { Runtime } from "../../durable/internal.ts";
 
-/** How a server is reached: a process that is started (stdio), a URL (Streamable HTTP), or a transport of the caller. */
+/**
+ * How a server is reached: a process that is started (stdio), a URL (Streamable HTTP), or a transport of the caller.
+ */
 export type McpServer = StdioServer | HttpServer | CustomServer;
 
 type StdioServer = {
@@ -14,7 +16,10 @@ type StdioServer = {
   /** The program to start. */
   readonly command: string;
   readonly args?: readonly string[];
-  /** Variables that are added to the few that the SDK passes on (`PATH`, `HOME` and similar). API keys of this process are not passed on. */
+  /**
+   * Variables that are added to the few that the SDK passes on (`PATH`, `HOME` and similar). API keys of this process
+   * are not passed on.
+   */
   readonly env?: { readonly [name: string]: string };
   /** The working directory of the program. Default: that of this process. */
   readonly cwd?: string;
@@ -29,8 +34,9 @@ type HttpServer = {
   /** Headers of every request, for example `Authorization`. */
   readonly headers?: { readonly [name: string]: string };
   /**
-   * An `OAuthClientProvider` or `AuthProvider` of `@modelcontextprotocol/client`. It stores tokens and starts the authorization. Give providers of the SDK `expectedIssuer`: without it, the client secret is
-   * sent to whichever authorization server the MCP server names. Default: none.
+   * An `OAuthClientProvider` or `AuthProvider` of `@modelcontextprotocol/client`. It stores tokens and starts the
+   * authorization. Give providers of the SDK `expectedIssuer`: without it, the client secret is sent to whichever
+   * authorization server the MCP server names. Default: none.
    */
   readonly authProvider?: object;
   /** Sends the requests. Default: the platform's `fetch`. */
@@ -49,8 +55,9 @@ export type McpToolInfo = {
   readonly title: string | null;
   readonly description: string | null;
   /**
-   * The hints of the server, with the defaults of the specification: not read-only, destructive, not idempotent, open world. After the first list of a client they only become stricter, and a tool that was
-   * not in the first list has the defaults.
+   * The hints of the server, with the defaults of the specification: not read-only, destructive, not idempotent, open
+   * world. After the first list of a client they only become stricter, and a tool that was not in the first list has
+   * the defaults.
    */
   readonly annotations: McpAnnotations;
 };
@@ -74,38 +81,50 @@ export type McpOptions = {
   /** Which tools are offered to the model: names at the server, or a function. Default: all. */
   readonly include?: readonly string[] | ((tool: McpToolInfo) => boolean);
   /**
-   * What recovery does with a call that was running when the process died. Default: `safe` for tools that are read-only or idempotent by their
-   * annotations, else `never`.
+   * What recovery does with a call that was running when the process died. Default: `safe` for tools that are read-only
+   * or idempotent by their annotations, else `never`.
    */
   readonly replay?: ReplayPolicy | ((tool: McpToolInfo) => ReplayPolicy);
   /**
-   * Which calls a person must approve. Default: those of tools that may be destructive by their annotations. A tool without annotations may be destructive, as
-   * the specification says, and so may one that the server adds after its first list. A server cannot switch an approval off by other annotations later; a new process takes the annotations of
-   * its own first list. Set this option for tools whose approval must not depend on the server.
+   * Which calls a person must approve. Default: those of tools that may be destructive by their annotations. A tool
+   * without annotations may be destructive, as the specification says, and so may one that the server adds after its
+   * first list. A server cannot switch an approval off by other annotations later; a new process takes the annotations
+   * of its own first list. Set this option for tools whose approval must not depend on the server.
    */
   readonly needsApproval?: boolean | ((tool: McpToolInfo) => boolean);
-  /** `false`: annotations of this server are ignored, and the defaults of the specification apply to all of its tools. Default: true. */
+  /**
+   * `false`: annotations of this server are ignored, and the defaults of the specification apply to all of its tools.
+   * Default: true.
+   */
   readonly trustAnnotations?: boolean;
   /**
-   * What happens when the server asks the user (elicitation). `question`: the turn ends with a question, and the next message is the answer, also in another
-   * process. A function answers in this process. `off`: this client announces that it cannot ask. Default: `question`.
+   * What happens when the server asks the user (elicitation). `question`: the turn ends with a question, and the next
+   * message is the answer, also in another process. A function answers in this process. `off`: this client announces
+   * that it cannot ask. Default: `question`.
    */
   readonly elicitation?: "question" | "off" | ((request: McpElicitation) => Promise<McpElicitationResult>);
   /**
-   * Servers of protocol versions before 2026-07-28 wait for the answer inside the call: how long this process keeps such a call open, in milliseconds. After
-   * that, and in another process, the call is made again if its replay policy is `safe`, and otherwise ends with `outcome_unknown`. Default: 600,000.
+   * Servers of protocol versions before 2026-07-28 wait for the answer inside the call: how long this process keeps
+   * such a call open, in milliseconds. After that, and in another process, the call is made again if its replay policy
+   * is `safe`, and otherwise ends with `outcome_unknown`. Default: 600,000.
    */
   readonly keepOpenMs?: number;
-  /** The engine that answers requests of the server for a model call (sampling). Default: none; this client announces none. */
+  /**
+   * The engine that answers requests of the server for a model call (sampling). Default: none; this client announces
+   * none.
+   */
   readonly sampling?: Engine;
   /** `file:` URLs of folders that the server may work in (roots). Default: none; this client announces none. */
   readonly roots?: readonly string[];
   /**
-   * The protocol versions. `auto` asks the server for 2026-07-28 first, which starts a stdio server twice; `legacy` uses only the versions before it; a
-   * version is required. Default: `auto`.
+   * The protocol versions. `auto` asks the server for 2026-07-28 first, which starts a stdio server twice; `legacy`
+   * uses only the versions before it; a version is required. Default: `auto`.
    */
   readonly protocol?: "auto" | "legacy" | { readonly version: string };
-  /** The time limit of a call, in milliseconds. The time in which a question waits for its answer does not count. Default: `toolTimeout` of the run, 30 s. */
+  /**
+   * The time limit of a call, in milliseconds. The time in which a question waits for its answer does not count.
+   * Default: `toolTimeout` of the run, 30 s.
+   */
   readonly timeoutMs?: number;
   /** The time limit of a connection attempt, in milliseconds. Default: 30,000. */
   readonly connectTimeoutMs?: number;

@@ -3,7 +3,10 @@
 import type { ModelCall } from "../../core/engine/internal.ts";
 import type { Json } from "../../core/model/internal.ts";
 
-/** The provider and the model of a call, `openai:gpt-5`. A prefix of the model's name that repeats the provider is removed. */
+/**
+ * The provider and the model of a call, `openai:gpt-5`. A prefix of the model's name that repeats the provider is
+ * removed.
+ */
 export function modelOf({ provider, request: { model } }: Pick<ModelCall, "provider" | "request">): string {
   const id = typeof model === "string" ? model : (model?.id ?? "");
   const prefix = `${provider}:`;

@@ -1,4 +1,5 @@
-// Settings of model calls by model. It changes requests only, so it needs no record of its own: the notes of the call name the fields that it set.
+// Settings of model calls by model. It changes requests only, so it needs no record of its own: the notes of the call
+// name the fields that it set.
 
 import type { Middleware } from "../../core/engine/internal.ts";
 import type { ModelRequest } from "../../core/model/internal.ts";
@@ -45,8 +46,9 @@ const settingNames: { readonly [Name in keyof CallSettings]-?: true } = {
 export type SettingsByModel = { readonly [pattern: string]: CallSettings };
 
 /**
- * Sets what a request does not set itself, by its model. A key is a model as `provider:model`, or only the model; `*` stands for any text. Of several keys that
- * match, the first one that has a setting decides. `options` and `providerOptions` are merged key by key. Throws `MisuseError` for an unknown setting.
+ * Sets what a request does not set itself, by its model. A key is a model as `provider:model`, or only the model; `*`
+ * stands for any text. Of several keys that match, the first one that has a setting decides. `options` and
+ * `providerOptions` are merged key by key. Throws `MisuseError` for an unknown setting.
  *
  * @example
  * ```ts

@@ -1,13 +1,15 @@
 // Guardrails: functions of the program that check what goes to a model or a tool and what comes back, and block it.
 //
-// A blocked model call is a reply with the finish reason `content_filter`, so the turn ends as `filtered` and tools that the reply called do not run. A blocked tool call
-// fails with the reason `denied`, which the model reads.
+// A blocked model call is a reply with the finish reason `content_filter`, so the turn ends as `filtered` and tools
+// that the reply called do not run. A blocked tool call fails with the reason `denied`, which the model reads.
 //
-// A reply is held back until the guards behind it have passed it: nothing of a blocked reply reaches readers. With guards after the reply, a streamed reply therefore
-// arrives at once, when it is complete. Its tokens are paid for, also if it is blocked.
+// A reply is held back until the guards behind it have passed it: nothing of a blocked reply reaches readers. With
+// guards after the reply, a streamed reply therefore arrives at once, when it is complete. Its tokens are paid for,
+// also if it is blocked.
 //
-// The verdict of guards before a call is recorded (`once`), so a process that takes over does not ask them again. The record is for one request: a middleware outside that
-// calls `next` again with another request gets another verdict. Guards fail closed: one that throws fails the call.
+// The verdict of guards before a call is recorded (`once`), so a process that takes over does not ask them again. The
+// record is for one request: a middleware outside that calls `next` again with another request gets another verdict.
+// Guards fail closed: one that throws fails the call.
 
 import type { Middleware, ModelCall, ToolInvocation, Rules } from "../../core/engine/internal.ts";
 import type { Json, ModelEvent, ModelReply, ModelRequest, ToolOutcome } from "../../core/model/internal.ts";
@@ -47,7 +49,9 @@ export type ToolCallGuard = (call: ToolInvocation) => GuardVerdict | Promise<Gua
 /** Checks the outcome of a tool call before the model sees it. */
 export type ToolOutcomeGuard = (outcome: ToolOutcome, call: ToolInvocation) => GuardVerdict | Promise<GuardVerdict>;
 
-/** Options of {@link guardrails}. All guards of a list are asked at once; the first one in the list that blocks counts. */
+/**
+ * Options of {@link guardrails}. All guards of a list are asked at once; the first one in the list that blocks counts.
+ */
 export type GuardrailOptions = {
   /** Asked before a model call. */
   readonly before?: readonly RequestGuard[];
@@ -59,9 +63,15 @@ export type GuardrailOptions = {
   readonly afterTool?: readonly ToolOutcomeGuard[];
   /** The text of a blocked reply, which stays in the conversation. Default: `This request was blocked.` */
   readonly message?: string;
-  /** `reply`: a blocked model call is a reply with `message`. `error`: it fails with the reason `content_filter`. Default: `reply`. */
+  /**
+   * `reply`: a blocked model call is a reply with `message`. `error`: it fails with the reason `content_filter`.
+   * Default: `reply`.
+   */
   readonly onBlock?: "reply" | "error";
-  /** How many times the model is asked again, with the reason, after a guard in `after` has blocked its reply. Default: 0. */
+  /**
+   * How many times the model is asked again, with the reason, after a guard in `after` has blocked its reply.
+   * Default: 0.
+   */
   readonly retries?: number;
   /** The name of the middleware. Default: `guardrails`. */
   readonly name?: string;
@@ -79,7 +89,8 @@ const optionRules: Rules<GuardrailOptions> = {
 };
 
 /**
- * Checks model calls and tool calls with functions of the program, before and after. Throws `MisuseError` for invalid options.
+ * Checks model calls and tool calls with functions of the program, before and after. Throws `MisuseError` for invalid
+ * options.
  *
  * @example
  * ```ts
@@ -167,7 +178,10 @@ async function verdictKey(stage: string, value: object): Promise<string> {
   return `${stage}/${await sha256(canonicalJson(plainJson(value)))}`;
 }
 
-/** The reason of the first verdict that blocks; `null`: none does. Rejects if a guard throws, or returns anything but a verdict. */
+/**
+ * The reason of the first verdict that blocks; `null`: none does. Rejects if a guard throws, or returns anything but a
+ * verdict.
+ */
 async function firstBlock(verdicts: readonly (GuardVerdict | Promise<GuardVerdict>)[]): Promise<Json> {
   const reasons: readonly unknown[] = await Promise.all(verdicts);
   const wrong = reasons.find((reason) => reason !== null && reason !== undefined && typeof reason !== "string");

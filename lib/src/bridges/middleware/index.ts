@@ -1,4 +1,5 @@
-// Entry point `everturn/middleware`: ready-made middleware for `engine({ middleware })`, and what is needed to write one.
+// Entry point `everturn/middleware`: ready-made middleware for `engine({ middleware })`, and what is needed to write
+// one.
 
 export type { Middleware, ModelCall, NextModel, NextTool, ToolInvocation } from "../../core/engine/internal.ts";
 export type { CallSettings, SettingsByModel } from "./default-settings.ts";

@@ -1,4 +1,5 @@
-// Writes a log line for every model call and tool call, to a logger with the interface of pino. Contents of messages are not logged unless `content` is set.
+// Writes a log line for every model call and tool call, to a logger with the interface of pino. Contents of messages
+// are not logged unless `content` is set.
 
 import type { Middleware, ModelCall, ToolInvocation, Rules } from "../../core/engine/internal.ts";
 import type { Failure, JsonObject, ModelReply } from "../../core/model/internal.ts";
@@ -17,7 +18,9 @@ export type Logger = {
 export type LoggingOptions = {
   /** Receives the lines. What it throws is ignored. */
   readonly logger: Logger;
-  /** `true` adds messages, replies, arguments and results to the lines. They may contain personal data. Default: false. */
+  /**
+   * `true` adds messages, replies, arguments and results to the lines. They may contain personal data. Default: false.
+   */
   readonly content?: boolean;
   /** The name of the middleware. Default: `logging`. */
   readonly name?: string;
@@ -38,8 +41,9 @@ const optionRules: Rules<LoggingOptions> = {
 type Level = keyof Logger;
 
 /**
- * Logs the start (`debug`) and the end (`info`, or `warn` after a failure) of every attempt at a model call and at a tool, with duration, usage and finish reason. A
- * replay does not log again. Place it first to log what the turn receives, or last to log what the provider receives. Throws `MisuseError` for invalid options.
+ * Logs the start (`debug`) and the end (`info`, or `warn` after a failure) of every attempt at a model call and at a
+ * tool, with duration, usage and finish reason. A replay does not log again. Place it first to log what the turn
+ * receives, or last to log what the provider receives. Throws `MisuseError` for invalid options.
  *
  * @example
  * ```ts

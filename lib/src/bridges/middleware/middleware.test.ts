@@ -1,4 +1,5 @@
-// The ready-made middleware: response cache, logging, redaction of personal data, guardrails, default settings. rate-limit.test.ts has the rate limit.
+// The ready-made middleware: response cache, logging, redaction of personal data, guardrails, default settings.
+// rate-limit.test.ts has the rate limit.
 
 import type { FakeScript } from "everturn";
 import type { Middleware } from "everturn/engine";

@@ -1,4 +1,5 @@
-// The rate limit: no minute contains more requests or tokens than allowed, in one process or in several that share a storage.
+// The rate limit: no minute contains more requests or tokens than allowed, in one process or in several that share a
+// storage.
 
 import type { Clock, Middleware, ModelCall } from "everturn/engine";
 import type { Usage } from "everturn/model";

@@ -1,21 +1,26 @@
-// A client-side rate limit: at most so many requests and tokens in any 60 seconds, in one process or in all processes that share a storage.
+// A client-side rate limit: at most so many requests and tokens in any 60 seconds, in one process or in all processes
+// that share a storage.
 //
 // Theory of operation
-//   The window is a log of what was sent in the last minute: time, requests, tokens. A call is sent when it fits into the window; until then it waits. Before a call its
-//   tokens are estimated and reserved; after it the reservation is replaced by the usage that the provider reported. In a storage the log is one row, written by
-//   compare-and-swap. All times are the storage's: the row expires, so its expiry and its remaining time give the time at which it was read. Clocks of the processes
-//   do not matter.
+//   The window is a log of what was sent in the last minute: time, requests, tokens. A call is sent when it fits into
+//   the window; until then it waits. Before a call its tokens are estimated and reserved; after it the reservation is
+//   replaced by the usage that the provider reported. In a storage the log is one row, written by compare-and-swap. All
+//   times are the storage's: the row expires, so its expiry and its remaining time give the time at which it was read.
+//   Clocks of the processes do not matter.
 //
-//   The calls of a process wait in one queue for each window, in order of arrival, and only the first of them reads the window. Between processes there is no order.
+//   The calls of a process wait in one queue for each window, in order of arrival, and only the first of them reads the
+//   window. Between processes there is no order.
 //
 // Invariants
-//   1. No 60 seconds contain more requests than the limit, and no more tokens, as far as they were estimated correctly. Entries that are merged to bound the size of the
-//      log get the time of the latest one, so merging never allows more.
-//   2. A call that is larger than the token limit is sent when the window has no tokens: it would otherwise wait for ever.
+//   1. No 60 seconds contain more requests than the limit, and no more tokens, as far as they were estimated correctly.
+//      Entries that are merged to bound the size of the log get the time of the latest one, so merging never allows
+//      more.
+//   2. A call that is larger than the token limit is sent when the window has no tokens: it would otherwise wait for
+//      ever.
 //   3. A process that stops after it reserved leaves the reservation, which ends with its minute.
-//   4. A window that is not used for an hour is removed, so the number of windows follows from the number of keys in use. A process that adds a window to the storage
-//      examines a bounded number of other windows, at a cursor that goes round, and removes those that have expired; in memory, windows are examined when
-//      their number has doubled.
+//   4. A window that is not used for an hour is removed, so the number of windows follows from the number of keys in
+//      use. A process that adds a window to the storage examines a bounded number of other windows, at a cursor that
+//      goes round, and removes those that have expired; in memory, windows are examined when their number has doubled.
 
 import type { Clock } from "../../core/clock/clock.ts";
 import type { Middleware, ModelCall, Rules } from "../../core/engine/internal.ts";
@@ -37,9 +42,15 @@ export type RateLimitOptions = {
   readonly storage?: HostStorage;
   /** The window that a call counts for, as a text. Default: one window for each provider and model. */
   readonly key?: (call: ModelCall) => string;
-  /** Estimates the tokens of a call before it is sent. Default: 4 characters a token, 1,000 tokens for an image or a file, and `maxTokens`. */
+  /**
+   * Estimates the tokens of a call before it is sent. Default: 4 characters a token, 1,000 tokens for an image or a
+   * file, and `maxTokens`.
+   */
   readonly estimateTokens?: (request: ModelRequest) => number;
-  /** A call that would have to wait longer, in milliseconds, fails with `rate_limited`, and the engine's retry policy decides. Default: no limit. */
+  /**
+   * A call that would have to wait longer, in milliseconds, fails with `rate_limited`, and the engine's retry policy
+   * decides. Default: no limit.
+   */
   readonly maxWaitMs?: number;
   /** The name of the middleware. Limits with different names share no windows. Default: `rate_limit`. */
   readonly name?: string;
@@ -57,7 +68,10 @@ const optionRules: Rules<RateLimitOptions> = {
 
 const windowMs = 60_000;
 
-/** How long a waiting call sleeps before it reads the window again. Another call may have used fewer tokens than it reserved. */
+/**
+ * How long a waiting call sleeps before it reads the window again. Another call may have used fewer tokens than it
+ * reserved.
+ */
 const pollMs = 1000;
 
 /** The log is merged when it has more entries. */
@@ -78,8 +92,8 @@ type Windows = {
 type Change<T> = { readonly entries: readonly Entry[] | null; readonly result: T };
 
 /**
- * Delays model calls so that no 60 seconds contain more requests or tokens than allowed. A call that waits can be cancelled. Place it after a cache, so that cached
- * replies do not count. Throws `MisuseError` for invalid options.
+ * Delays model calls so that no 60 seconds contain more requests or tokens than allowed. A call that waits can be
+ * cancelled. Place it after a cache, so that cached replies do not count. Throws `MisuseError` for invalid options.
  *
  * @example
  * ```ts
@@ -146,7 +160,8 @@ export function rateLimit(options: RateLimitOptions): Middleware {
     name,
     async *model(call, next) {
       const window = await windowOf(key(call));
-      // A call that is larger than the limit counts as the whole limit until its usage is known; an infinite estimate could not be stored.
+      // A call that is larger than the limit counts as the whole limit until its usage is known; an infinite estimate
+      // could not be stored.
       const estimated = limits.tokens === Infinity ? 0 : Math.max(0, Math.ceil(estimateTokens(call.request)) || 0);
       const reserved = Math.min(estimated, Number.MAX_SAFE_INTEGER / maxEntries);
       const { at, waitedMs } = await admit(call, window, reserved);
@@ -220,8 +235,9 @@ function merged(log: readonly Entry[]): readonly Entry[] {
 }
 
 /**
- * The log with other tokens for the entry of a call: the first entry at or after its time, which may be a merged one, or one of several at that time. Only the sum
- * of such entries counts, so one of them may become negative. `null`: the entry has left the window.
+ * The log with other tokens for the entry of a call: the first entry at or after its time, which may be a merged one,
+ * or one of several at that time. Only the sum of such entries counts, so one of them may become negative. `null`: the
+ * entry has left the window.
  */
 function corrected(log: readonly Entry[], now: number, at: number, difference: number): readonly Entry[] | null {
   const index = at <= now - windowMs ? -1 : log.findIndex((entry) => entry[0] >= at);
@@ -262,7 +278,10 @@ const sweepRows = 100;
 function storedWindows(storage: HostStorage, name: string): Windows {
   const table = "shared";
   const scope = `rate_limit/${name}`;
-  /** The window after which the next sweep begins; `null`: at the window that was added, so that processes begin at different places. */
+  /**
+   * The window after which the next sweep begins; `null`: at the window that was added, so that processes begin at
+   * different places.
+   */
   let cursor: string | null = null;
 
   /** Removes expired windows among the next ones. A window that is used meanwhile stays, by the checks. */

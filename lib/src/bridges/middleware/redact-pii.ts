@@ -1,18 +1,21 @@
 // Replaces personal data in requests by placeholders, and puts it back into replies.
 //
 // Theory of operation
-//   Values are found in the messages of a request, in order, and numbered by kind: `[EMAIL_1]`, `[EMAIL_2]`. The same value has the same placeholder, so the model can
-//   refer to it. Numbers follow from the messages alone: a later step of the turn, a replay and another process compute the same ones, and the provider's prompt cache
-//   keeps its prefix. A placeholder that occurs in the messages as text is not given to a value.
-//   Replies are restored while they are streamed: the end of a delta that may be the beginning of a placeholder waits for the next one. Tool calls are restored too, so
-//   tools, approvals and the history have the real values; the next request replaces them again.
+//   Values are found in the messages of a request, in order, and numbered by kind: `[EMAIL_1]`, `[EMAIL_2]`. The same
+//   value has the same placeholder, so the model can refer to it. Numbers follow from the messages alone: a later step
+//   of the turn, a replay and another process compute the same ones, and the provider's prompt cache keeps its prefix.
+//   A placeholder that occurs in the messages as text is not given to a value. Replies are restored while they are
+//   streamed: the end of a delta that may be the beginning of a placeholder waits for the next one. Tool calls are
+//   restored too, so tools, approvals and the history have the real values; the next request replaces them again.
 //
 // What is not changed
 //   - system messages: they are text of the program;
-//   - reasoning and other parts with replay data of a provider, which has to be returned byte for byte (W4). The model has only seen placeholders;
+//   - reasoning and other parts with replay data of a provider, which has to be returned byte for byte (W4). The model
+//     has only seen placeholders;
 //   - images, files, names of authors, descriptions and schemas of tools.
 //
-// Messages are scanned once: the result is kept by the identity of the message, so a step of a long conversation scans only what is new.
+// Messages are scanned once: the result is kept by the identity of the message, so a step of a long conversation scans
+// only what is new.
 
 import type { Middleware, Rules } from "../../core/engine/internal.ts";
 import type {
@@ -37,13 +40,16 @@ import { readReply, replyEvents } from "./reply-events.ts";
 export type RedactPiiOptions = {
   /** The built-in kinds to find. Default: all. */
   readonly kinds?: readonly PiiKind[];
-  /** More kinds, by name: a regular expression that matches the whole value, for example `{ employee: /E-\d{6}/ }`. The name is part of the placeholder. */
+  /**
+   * More kinds, by name: a regular expression that matches the whole value, for example `{ employee: /E-\d{6}/ }`. The
+   * name is part of the placeholder.
+   */
   readonly patterns?: { readonly [kind: string]: RegExp };
   /** Whether replies and tool calls get the values back in place of the placeholders. Default: true. */
   readonly restore?: boolean;
   /**
-   * `true` also replaces personal data that the model writes itself, by `[EMAIL]`. The reply is then held back until it is complete. With `restore`, values of the
-   * request stay. Default: false.
+   * `true` also replaces personal data that the model writes itself, by `[EMAIL]`. The reply is then held back until it
+   * is complete. With `restore`, values of the request stay. Default: false.
    */
   readonly replies?: boolean;
   /** The name of the middleware. Default: `redact_pii`. */
@@ -65,8 +71,9 @@ type Found = { readonly kind: string; readonly value: string };
 type Rewrite = (text: string, placeholderOf: (found: Found) => string) => string;
 
 /**
- * Replaces personal data in requests by placeholders such as `[EMAIL_1]`, so that the provider does not receive it, and restores it in replies. Finds e-mail addresses,
- * phone numbers, card numbers, IBANs, US social security numbers and IP addresses by their form, and no names or addresses. Throws `MisuseError` for invalid options.
+ * Replaces personal data in requests by placeholders such as `[EMAIL_1]`, so that the provider does not receive it, and
+ * restores it in replies. Finds e-mail addresses, phone numbers, card numbers, IBANs, US social security numbers and IP
+ * addresses by their form, and no names or addresses. Throws `MisuseError` for invalid options.
  *
  * @example
  * ```ts
@@ -309,7 +316,9 @@ class StreamRestorer {
   readonly #values: Values;
   /** The text of the reply is JSON. */
   readonly #isJson: boolean;
-  /** The end of each block that may be the beginning of a placeholder: text blocks by `text <id>`, calls by `call <id>`. */
+  /**
+   * The end of each block that may be the beginning of a placeholder: text blocks by `text <id>`, calls by `call <id>`.
+   */
   readonly #pending = new Map<string, string>();
 
   constructor(values: Values, isJson: boolean) {

@@ -6,8 +6,8 @@ import { Collector } from "../../core/kernel/internal.ts";
 import { assistant, isEverturnError, modelReply, streamFailure } from "../../core/model/internal.ts";
 
 /**
- * Reads the stream of a model call to its end and returns the reply. A failure is in `error` of the reply, also if the stream threw an Everturn error; any other
- * error is thrown. Nothing reaches the readers of the turn meanwhile.
+ * Reads the stream of a model call to its end and returns the reply. A failure is in `error` of the reply, also if the
+ * stream threw an Everturn error; any other error is thrown. Nothing reaches the readers of the turn meanwhile.
  */
 export async function readReply(stream: AsyncIterable<readonly ModelEvent[]>): Promise<ModelReply> {
   const collector = new Collector();
@@ -31,7 +31,8 @@ export async function readReply(stream: AsyncIterable<readonly ModelEvent[]>): P
 }
 
 /**
- * Returns the events of a reply, as an adapter would emit them: what a middleware yields if it answers itself. A text is a reply with this text.
+ * Returns the events of a reply, as an adapter would emit them: what a middleware yields if it answers itself. A text
+ * is a reply with this text.
  *
  * @example
  * ```ts

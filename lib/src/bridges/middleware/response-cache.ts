@@ -1,20 +1,26 @@
 // Answers a model call from a storage if the same request was answered before.
 //
-// The key is a SHA-256 digest of the canonical JSON of the tenant, the request, the provider, its server and the settings of the adapter. Left out is what does not
-// reach the model and differs between equal requests: the session, ids and metadata of messages, prices and limits of the model.
+// The key is a SHA-256 digest of the canonical JSON of the tenant, the request, the provider, its server and the
+// settings of the adapter. Left out is what does not reach the model and differs between equal requests: the session,
+// ids and metadata of messages, prices and limits of the model.
 //
-// A reply belongs to the session whose turn caused it: it is a row of that session (table `large`), so that deleting the session deletes it. The table `shared` has its place
-// by key, in the period (of the length of the time to live) in which it was stored; a place whose reply is gone is a miss. The write checks the lease token that the lookup
-// has read, which a deletion increases: a reply that arrives after the deletion is not stored. In a storage other than that of the runtime there is neither a lease nor a
-// deletion, and replies stay until they expire. Replies to calls outside of a session are in `shared` themselves.
+// A reply belongs to the session whose turn caused it: it is a row of that session (table `large`), so that deleting
+// the session deletes it. The table `shared` has its place by key, in the period (of the length of the time to live) in
+// which it was stored; a place whose reply is gone is a miss. The write checks the lease token that the lookup has
+// read, which a deletion increases: a reply that arrives after the deletion is not stored. In a storage other than that
+// of the runtime there is neither a lease nor a deletion, and replies stay until they expire. Replies to calls outside
+// of a session are in `shared` themselves.
 //
-// A lookup reads the current period and the one before it. Writes remove expired rows of other periods, at most a few pages each, until none is left, so the table does not grow with what has expired. Rows of
-// later periods exist if the time to live was shorter before.
+// A lookup reads the current period and the one before it. Writes remove expired rows of other periods, at most a few
+// pages each, until none is left, so the table does not grow with what has expired. Rows of later periods exist if the
+// time to live was shorter before.
 //
-// A hit costs nothing, with one exception: a process that takes over may find the reply that its predecessor paid for and could not record. The entry names the effect and
-// the process that stored it, so that the turn which caused the cost is charged for it.
+// A hit costs nothing, with one exception: a process that takes over may find the reply that its predecessor paid for
+// and could not record. The entry names the effect and the process that stored it, so that the turn which caused the
+// cost is charged for it.
 //
-// A storage that fails is no reason to fail a call: a failed lookup is a miss, and a reply that could not be stored is returned all the same. Both are noted.
+// A storage that fails is no reason to fail a call: a failed lookup is a miss, and a reply that could not be stored is
+// returned all the same. Both are noted.
 
 import type { Middleware, ModelCall, Rules } from "../../core/engine/internal.ts";
 import type { Json, ModelReply } from "../../core/model/internal.ts";
@@ -29,8 +35,8 @@ import { modelOf, plainJson } from "./call-model.ts";
 import { replyEvents } from "./reply-events.ts";
 
 /**
- * Where {@link responseCache} keeps replies, for a program that has a cache of its own, for example Redis. Values are JSON text. They stay until they expire, also if the
- * session is deleted whose turn has stored them.
+ * Where {@link responseCache} keeps replies, for a program that has a cache of its own, for example Redis. Values are
+ * JSON text. They stay until they expire, also if the session is deleted whose turn has stored them.
  */
 export type ReplyStore = {
   /** Returns the value, or `null` if there is none or it has expired. */
@@ -42,18 +48,23 @@ export type ReplyStore = {
 /** Options of {@link responseCache}. */
 export type ResponseCacheOptions = {
   /**
-   * Where replies are kept: the storage of a runtime, another storage, or a store of the program. In the storage of the runtime, the replies of a session are deleted
-   * with the session; elsewhere they stay until they expire.
+   * Where replies are kept: the storage of a runtime, another storage, or a store of the program. In the storage of the
+   * runtime, the replies of a session are deleted with the session; elsewhere they stay until they expire.
    */
   readonly storage: HostStorage | ReplyStore;
   /** How long a reply is used, in milliseconds. Default: 24 hours. `Infinity`: for ever. */
   readonly ttlMs?: number;
   /**
-   * Who shares replies. A function separates the calls of a tenant further, for example by user: its text becomes part of the key. `all`: replies are also shared
-   * between tenants. Default: all calls of a tenant of the runtime, also those of its chat completions over HTTP. Other calls in memory have no tenant and share replies with each other only.
+   * Who shares replies. A function separates the calls of a tenant further, for example by user: its text becomes part
+   * of the key. `all`: replies are also shared between tenants. Default: all calls of a tenant of the runtime, also
+   * those of its chat completions over HTTP. Other calls in memory have no tenant and share replies with each other
+   * only.
    */
   readonly scope?: "all" | ((call: ModelCall) => string);
-  /** Whether a reply is stored. Called for replies that ended with `stop` or `tool_calls`; others are never stored. Default: all of those. */
+  /**
+   * Whether a reply is stored. Called for replies that ended with `stop` or `tool_calls`; others are never stored.
+   * Default: all of those.
+   */
   readonly shouldStore?: (reply: ModelReply, call: ModelCall) => boolean;
   /** The name of the middleware. Caches with different names share no replies. Default: `response_cache`. */
   readonly name?: string;
@@ -68,8 +79,9 @@ const optionRules: Rules<ResponseCacheOptions> = {
 };
 
 /**
- * Answers a model call with the reply to an earlier, equal request. Such a reply has no usage, because nothing was billed, and `responseCache: "hit"` in its metadata.
- * Place it before a rate limit and after a middleware that changes requests. Throws `MisuseError` for invalid options.
+ * Answers a model call with the reply to an earlier, equal request. Such a reply has no usage, because nothing was
+ * billed, and `responseCache: "hit"` in its metadata. Place it before a rate limit and after a middleware that changes
+ * requests. Throws `MisuseError` for invalid options.
  *
  * @example
  * ```ts
@@ -167,7 +179,10 @@ async function lookUp(call: ModelCall, store: ReplyStore, key: string): Promise<
 /** The place of a reply: the key of its row in `large`. */
 type Place = { readonly at: Key };
 
-/** A store in a storage, for the session of a call. The clock of the call selects the period; the storage decides whether a row has expired. */
+/**
+ * A store in a storage, for the session of a call. The clock of the call selects the period; the storage decides
+ * whether a row has expired.
+ */
 function rowStore(
   storage: HostStorage,
   name: string,
@@ -217,7 +232,10 @@ function rowStore(
     };
   };
 
-  /** Removes expired rows of other periods, and returns whether there are no more. Does a bounded part of the work, because a call waits for it. */
+  /**
+   * Removes expired rows of other periods, and returns whether there are no more. Does a bounded part of the work,
+   * because a call waits for it.
+   */
   async function removeExpired(period: number): Promise<boolean> {
     const page = { table, prefix: [scope], limit: 250, maxLength: 1_000_000 } as const;
     for (let pages = 0; pages < 4; pages += 1) {

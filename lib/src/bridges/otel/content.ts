@@ -1,7 +1,9 @@
-// Messages in the JSON format of the GenAI conventions (`gen_ai.input.messages` and others). Used only with `captureContent`.
+// Messages in the JSON format of the GenAI conventions (`gen_ai.input.messages` and others). Used only with
+// `captureContent`.
 //
-// Limits: each model call repeats the history, so a long session would export texts that grow with the square of its length. An attribute has at most `maxLength` characters;
-// the oldest messages are left out first, then texts are cut in the middle. Bytes of images and files are never included.
+// Limits: each model call repeats the history, so a long session would export texts that grow with the square of its
+// length. An attribute has at most `maxLength` characters; the oldest messages are left out first, then texts are cut
+// in the middle. Bytes of images and files are never included.
 
 import type {
   AssistantMessage,
@@ -70,7 +72,10 @@ export function jsonText(value: Json, maxLength: number): string {
 /** The longest note of `truncateMiddle` about what it left out. */
 const noteLength = 64;
 
-/** JSON of at most `maxLength` characters: the length of each text in it is halved until it fits. A value of very many parts is cut at the end, and is then not JSON. */
+/**
+ * JSON of at most `maxLength` characters: the length of each text in it is halved until it fits. A value of very many
+ * parts is cut at the end, and is then not JSON.
+ */
 function boundedJson(jsonOf: (textLength: number) => string, maxLength: number): string {
   let json = jsonOf(maxLength);
   for (let length = maxLength / 2; json.length > maxLength && length >= 1; length /= 2) json = jsonOf(length);

@@ -1,6 +1,7 @@
-// Names of the OpenTelemetry semantic conventions for generative AI, and of everturn's own attributes. This is the only file that has them: the conventions are in
-// development and rename attributes between releases. A test compares the names with `@opentelemetry/semantic-conventions/incubating`. They are written out here,
-// because that package may rename and remove its incubating exports in minor releases.
+// Names of the OpenTelemetry semantic conventions for generative AI, and of everturn's own attributes. This is the only
+// file that has them: the conventions are in development and rename attributes between releases. A test compares the
+// names with `@opentelemetry/semantic-conventions/incubating`. They are written out here, because that package may
+// rename and remove its incubating exports in minor releases.
 
 /** Names of attributes. */
 export const attributes = {
@@ -85,7 +86,10 @@ const providerNames: { readonly [provider: string]: string } = {
   xai: "x_ai",
 };
 
-/** Names of models of the AI SDK: a package and one of its APIs, such as `openai.responses`. The conventions name the provider without the API. */
+/**
+ * Names of models of the AI SDK: a package and one of its APIs, such as `openai.responses`. The conventions name the
+ * provider without the API.
+ */
 const aiSdkNames: readonly (readonly [pattern: RegExp, name: string])[] = [
   [/^(google\.vertex|vertex|googleVertex)(\.|$)/, "gcp.vertex_ai"],
   [/^google\.generative-ai$/, "gcp.gemini"],

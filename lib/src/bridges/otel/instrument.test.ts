@@ -674,7 +674,8 @@ describe("[lash 92] a turn that crashes and continues in another process", () =>
             host: (host = memoryStorage()),
             reopen: null,
             close: async () => {
-              // A process that dies between a commit and the export of its spans exports them never; no other process can know.
+              // A process that dies between a commit and the export of its spans exports them never; no other process
+              // can know.
               const isExportLost = hasLostEnd || killedAt.some(({ kind }) => kind === "after_write");
               const points = killedAt.map(({ number, kind, what }) => `${number} ${kind} ${what}`).join(", ");
               for (const defect of defectsOf(exported())) {

@@ -1,7 +1,9 @@
-// The bridge to OpenTelemetry: a span observer (core/engine/span-observer.ts) that starts and ends spans of `@opentelemetry/api`.
+// The bridge to OpenTelemetry: a span observer (core/engine/span-observer.ts) that starts and ends spans of
+// `@opentelemetry/api`.
 //
 // Spans
-//   chat and step       invoke_agent, kind INTERNAL. `generate` has none: its model call is a child of the caller's span
+//   chat and step       invoke_agent, kind INTERNAL. `generate` has none: its model call is a child of the caller's
+//                       span
 //   model calls         chat, kind CLIENT, one for each attempt
 //   tools, code cells   execute_tool, kind INTERNAL, one for each attempt
 //   images              generate_content, kind CLIENT
@@ -11,12 +13,14 @@
 // The parent of a span
 //   inside a run        the span of the run, or of the tool call that runs an inner turn
 //   a run in memory     the active span of the caller
-//   a durable turn      the span that was active when the turn was accepted. Its context is stored with the turn (`traceOf`), so a worker or a process that
-//                       recovers the turn uses it too. A turn that continues another one, after a wait for an answer, has the parent of that turn and a link to it, and a
+//   a durable turn      the span that was active when the turn was accepted. Its context is stored with the turn
+//                       (`traceOf`), so a worker or a process that recovers the turn uses it too. A turn that continues
+//                       another one, after a wait for an answer, has the parent of that turn and a link to it, and a
 //                       link to the span that was active when the answer arrived. All of them are in one trace
 //
-// Across processes the ids of spans are derived from their keys (span-ids.ts), and a span ends only if its result is recorded: an exporter sees one start and one end of each, also
-// if another process has started the span before it crashed. Metrics count the work that was really done, also if its result was discarded.
+// Across processes the ids of spans are derived from their keys (span-ids.ts), and a span ends only if its result is
+// recorded: an exporter sees one start and one end of each, also if another process has started the span before it
+// crashed. Metrics count the work that was really done, also if its result was discarded.
 
 import type { ContinuedTurn, ObservedSpan, SpanEnd, SpanObserver, SpanStart } from "../../core/engine/internal.ts";
 import type { JsonObject, ModelRequest } from "../../core/model/internal.ts";
@@ -67,17 +71,21 @@ export type OtelOptions = {
   /** The provider of meters. Default: the global one. */
   readonly meterProvider?: MeterProvider;
   /**
-   * Whether spans contain messages, instructions, tool definitions, and arguments and results of tools. They may contain personal data. The redaction hook
-   * (`configure({ redact })`) is applied to them. Default: `false`.
+   * Whether spans contain messages, instructions, tool definitions, and arguments and results of tools. They may
+   * contain personal data. The redaction hook (`configure({ redact })`) is applied to them. Default: `false`.
    */
   readonly captureContent?: boolean;
-  /** Characters of each attribute with content: the oldest messages are left out, and longer texts are cut. Default: 32,768. */
+  /**
+   * Characters of each attribute with content: the oldest messages are left out, and longer texts are cut. Default:
+   * 32,768.
+   */
   readonly maxContentLength?: number;
 };
 
 /**
- * Exports spans and metrics of all runs and durable turns of this process to OpenTelemetry, by its GenAI semantic conventions. Returns a function that stops it; spans that have
- * started are exported nevertheless. Call it once in each process, after the providers are registered or before.
+ * Exports spans and metrics of all runs and durable turns of this process to OpenTelemetry, by its GenAI semantic
+ * conventions. Returns a function that stops it; spans that have started are exported nevertheless. Call it once in
+ * each process, after the providers are registered or before.
  */
 export function instrument(options: OtelOptions = {}): () => void {
   const {
@@ -379,8 +387,8 @@ function definedOnly(values: Values): Attributes {
 }
 
 /**
- * Milliseconds as seconds and nanoseconds. The SDK takes a number before the start of the process for a time of `performance.now()`, and a turn may have been accepted before
- * this process started.
+ * Milliseconds as seconds and nanoseconds. The SDK takes a number before the start of the process for a time of
+ * `performance.now()`, and a turn may have been accepted before this process started.
  */
 function timeOf(ms: number): HrTime {
   const whole = Math.floor(ms / 1000);
@@ -450,7 +458,10 @@ function linkOf({ traceId, spanId, traceFlags }: SpanContext): StoredLink {
   return { traceId, spanId, flags: traceFlags };
 }
 
-/** The parent of spans of a turn without a parent, if the tracer provider chooses their ids. It is exported by no process. */
+/**
+ * The parent of spans of a turn without a parent, if the tracer provider chooses their ids. It is exported by no
+ * process.
+ */
 function phantom({ traceId, spanId }: { readonly traceId: string; readonly spanId: string }): SpanContext {
   return spanContextOf({ traceId, spanId, flags: TraceFlags.SAMPLED });
 }

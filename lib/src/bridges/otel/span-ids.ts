@@ -1,13 +1,16 @@
 // Ids of spans that are known before the span exists.
 //
 // Why
-//   OpenTelemetry exports a span when it ends, in the process that started it. A durable turn may end in another process: its model calls of the first process were exported
-//   with a parent that the first process can no longer export. So the ids of all spans of a durable turn are derived from the id of the trace and the key of the span, which
-//   every process knows. The process that ends the turn exports the span of the turn under the id that all of its children name.
+//   OpenTelemetry exports a span when it ends, in the process that started it. A durable turn may end in another
+//   process: its model calls of the first process were exported with a parent that the first process can no longer
+//   export. So the ids of all spans of a durable turn are derived from the id of the trace and the key of the span,
+//   which every process knows. The process that ends the turn exports the span of the turn under the id that all of its
+//   children name.
 //
 // How
-//   The API of OpenTelemetry cannot set the id of a new span; the id generator of the SDK can. `planned` is set around the synchronous call of `startSpan`, and the
-//   generator returns it. Without this generator spans get random ids, and spans of a process that crashed may name a parent that no process exports.
+//   The API of OpenTelemetry cannot set the id of a new span; the id generator of the SDK can. `planned` is set around
+//   the synchronous call of `startSpan`, and the generator returns it. Without this generator spans get random ids, and
+//   spans of a process that crashed may name a parent that no process exports.
 
 /** An id generator for a tracer provider of the OpenTelemetry SDK (option `idGenerator`). */
 export type SpanIds = {
@@ -22,8 +25,8 @@ type PlannedIds = { readonly traceId: string; readonly spanId: string };
 let planned: PlannedIds | null = null;
 
 /**
- * The id generator that keeps the trace of a durable turn complete when the turn continues in another process. Pass it to the tracer provider. Spans of other instrumentations
- * get ids of `base`.
+ * The id generator that keeps the trace of a durable turn complete when the turn continues in another process. Pass it
+ * to the tracer provider. Spans of other instrumentations get ids of `base`.
  *
  * @param base - The generator for all other ids. Default: random ids.
  */
@@ -67,8 +70,8 @@ export function traceIdOf(key: string): string {
 }
 
 /**
- * MurmurHash3 (32 bits) of the UTF-16 code units, as 8 hexadecimal digits. Not a secure hash: span ids must differ between the spans of one trace, and
- * hashes of the platform are asynchronous.
+ * MurmurHash3 (32 bits) of the UTF-16 code units, as 8 hexadecimal digits. Not a secure hash: span ids must differ
+ * between the spans of one trace, and hashes of the platform are asynchronous.
  */
 function hash32(text: string, seed: number): string {
   let hash = Math.imul(seed, 0x9e3779b1);

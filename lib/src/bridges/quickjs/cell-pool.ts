@@ -1,11 +1,12 @@
 // A bounded pool of workers that run cells.
 //
 // Theory of operation
-//   A run waits in a queue until fewer than `size` workers are busy. It gets an idle worker, or a new one. A worker runs one cell at a time. The worker of a run
-//   that exceeds its deadline, or whose turn is cancelled, is terminated: V8 stops WebAssembly at the next loop iteration or call, so the code of a
-//   cell cannot prevent it. The next run gets a new worker.
-//   Tenants use the workers round robin: a free worker goes to the waiting tenant that has the fewest. Once cells of two tenants have run, a tenant cannot have
-//   all workers: the cells of one of them may all run until their deadline.
+//   A run waits in a queue until fewer than `size` workers are busy. It gets an idle worker, or a new one. A worker
+//   runs one cell at a time. The worker of a run that exceeds its deadline, or whose turn is cancelled, is terminated:
+//   V8 stops WebAssembly at the next loop iteration or call, so the code of a cell cannot prevent it. The next run gets
+//   a new worker. Tenants use the workers round robin: a free worker goes to the waiting tenant that has the fewest.
+//   Once cells of two tenants have run, a tenant cannot have all workers: the cells of one of them may all run until
+//   their deadline.
 //     waiting -> starting (a new worker loads the interpreter) -> running -> result | deadline | aborted | worker ended
 //
 // Invariants
@@ -99,7 +100,9 @@ export class CellPool {
     }
   }
 
-  /** Removes and returns the next run: the oldest one of the tenant that has the fewest workers; `null`: none may run. */
+  /**
+   * Removes and returns the next run: the oldest one of the tenant that has the fewest workers; `null`: none may run.
+   */
   #takeWaiting(): Run | null {
     const { size } = this.#options;
     const most = this.#hasTenants && size > 1 ? size - 1 : size;

@@ -35,15 +35,18 @@ type WebWorker = {
 // The global of browsers. The types of Node do not declare it.
 declare const Worker: new (url: URL, options: { readonly type: "module"; readonly name: string }) => WebWorker;
 
-// The heap of a worker thread, in MB. Memory of the interpreter is not part of it: it holds copies of JSON texts, whose length the sandbox limits.
+// The heap of a worker thread, in MB. Memory of the interpreter is not part of it: it holds copies of JSON texts, whose
+// length the sandbox limits.
 const heapMb = 256;
 
-// A preset stack size, so that the depth at which source code is too deeply nested does not depend on the platform's default.
+// A preset stack size, so that the depth at which source code is too deeply nested does not depend on the platform's
+// default.
 const stackMb = 4;
 
 /**
- * Starts a worker. `url`: the worker's file; `null`: the file beside this one. Throws if the platform has no workers. The worker thread has no access to
- * environment variables, and modules that the process preloads are not loaded into it.
+ * Starts a worker. `url`: the worker's file; `null`: the file beside this one. Throws if the platform has no workers.
+ * The worker thread has no access to environment variables, and modules that the process preloads are not loaded into
+ * it.
  */
 export function startThread(url: URL | null, listener: ThreadListener): CellThread {
   const threads = workerThreads();
@@ -59,8 +62,9 @@ function workerThreads(): WorkerThreads | null {
 }
 
 /**
- * The file of the worker thread. If the sources run without a build, it is a file that registers a TypeScript loader first; with
- * `EVERTURN_BUILT_WORKER=1` it is the built worker, which starts five times as fast. The tests set it: they build the packages first.
+ * The file of the worker thread. If the sources run without a build, it is a file that registers a TypeScript loader
+ * first; with `EVERTURN_BUILT_WORKER=1` it is the built worker, which starts five times as fast. The tests set it: they
+ * build the packages first.
  */
 function threadFile(): URL {
   const here = import.meta.url;
@@ -97,7 +101,8 @@ function startWorkerThread({ Worker }: WorkerThreads, url: URL, listener: Thread
 }
 
 function startWebWorker(url: URL | null, listener: ThreadListener): CellThread {
-  // Bundlers for browsers recognise `new Worker(new URL(…))` with literals, and add the worker and its imports to the bundle.
+  // Bundlers for browsers recognise `new Worker(new URL(…))` with literals, and add the worker and its imports to the
+  // bundle.
   const worker =
     url === null
       ? new Worker(new URL("./cell-worker.js", import.meta.url), { type: "module", name: "everturn-quickjs" })

@@ -1,4 +1,5 @@
-// Starts the worker when the sources are run without a build. A worker thread does not inherit the TypeScript loader of its parent.
+// Starts the worker when the sources are run without a build. A worker thread does not inherit the TypeScript loader of
+// its parent.
 
 import { register } from "tsx/esm/api";
 

@@ -1,5 +1,6 @@
-// The worker of the sandbox: runs cells one after the other, each in an interpreter of its own. It runs as a worker thread (Node, Bun, Deno) and as a
-// web worker (browsers). The pool terminates it at the deadline of a cell, so nothing here needs to be interruptible.
+// The worker of the sandbox: runs cells one after the other, each in an interpreter of its own. It runs as a worker
+// thread (Node, Bun, Deno) and as a web worker (browsers). The pool terminates it at the deadline of a cell, so nothing
+// here needs to be interruptible.
 
 import type { CellReply, CellRequest } from "./cell-messages.ts";
 
@@ -36,8 +37,8 @@ const idle = new Deadline(systemClock, () => port.post({ type: "idle" }));
 const niceness = 5;
 
 /**
- * Lowers the priority of this thread, so that cells that compute on all cores do not delay the event loop. Only on Linux, where 0 is the calling thread; elsewhere it is
- * the process.
+ * Lowers the priority of this thread, so that cells that compute on all cores do not delay the event loop. Only on
+ * Linux, where 0 is the calling thread; elsewhere it is the process.
  */
 function lowerPriority(): void {
   if (typeof process === "undefined" || process.platform !== "linux") return;

@@ -1,3 +1,4 @@
-// Entry point `everturn/quickjs`: the JavaScript sandbox. It is separate from the other adapters because it needs optional peer dependencies.
+// Entry point `everturn/quickjs`: the JavaScript sandbox. It is separate from the other adapters because it needs
+// optional peer dependencies.
 
 export { quickjs } from "./quickjs.ts";

@@ -8,8 +8,9 @@ const wasmPageBytes = 65_536;
 export type Interpreter = { readonly newInstance: () => Promise<QuickJSWASMModule> };
 
 /**
- * Loads the optional peer dependencies, and creates the first instance: the packages load and compile the rest of their code with it, which takes ten times
- * as long as a further instance. Rejects with the error of the platform if a package is not installed.
+ * Loads the optional peer dependencies, and creates the first instance: the packages load and compile the rest of their
+ * code with it, which takes ten times as long as a further instance. Rejects with the error of the platform if a
+ * package is not installed.
  */
 export async function loadInterpreter(): Promise<Interpreter> {
   const [core, variant] = await Promise.all([
@@ -28,8 +29,8 @@ export async function loadInterpreter(): Promise<Interpreter> {
 }
 
 /**
- * Limits the growth of the WebAssembly memory to `maxBytes`, and calls `exceeded` when the interpreter asks for more. QuickJS has a memory limit of its
- * own, which does not work in its emscripten build.
+ * Limits the growth of the WebAssembly memory to `maxBytes`, and calls `exceeded` when the interpreter asks for more.
+ * QuickJS has a memory limit of its own, which does not work in its emscripten build.
  */
 export function limitMemory(instance: QuickJSWASMModule, maxBytes: number, exceeded: () => void): void {
   const memory = instance.getWasmMemory();

@@ -1,8 +1,8 @@
-// The prelude: JavaScript that runs inside the interpreter before the code of a cell. It defines the globals of the cell (tools, print, finish, giveUp) on top of
-// four functions of the host.
+// The prelude: JavaScript that runs inside the interpreter before the code of a cell. It defines the globals of the
+// cell (tools, print, finish, giveUp) on top of four functions of the host.
 //
-// It copies the built-ins it needs, because the cell may overwrite globals. After a host function returns `true`, it loops until it is interrupted, so
-// that the cell cannot continue.
+// It copies the built-ins it needs, because the cell may overwrite globals. After a host function returns `true`, it
+// loops until it is interrupted, so that the cell cannot continue.
 
 export const preludeSource = `(call, print, finish, giveUp, names) => {
   "use strict";

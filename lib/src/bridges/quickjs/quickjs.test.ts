@@ -47,7 +47,10 @@ function exceeded(message: string): CellResult {
   return { type: "failed", reason: "limit_exceeded", message };
 }
 
-/** Runs a cell to its end as an engine would, and answers each call with its number. Returns the names that were called in each round. */
+/**
+ * Runs a cell to its end as an engine would, and answers each call with its number. Returns the names that were called
+ * in each round.
+ */
 async function drive(code: string): Promise<{ readonly rounds: readonly string[]; readonly end: CellResult }> {
   const calls: CellCall[] = [];
   const rounds: string[] = [];

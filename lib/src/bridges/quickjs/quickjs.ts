@@ -1,4 +1,5 @@
-// The executor for cells of JavaScript. Cells run in QuickJS, compiled to WebAssembly, in a pool of workers that are terminated at the limits of a cell.
+// The executor for cells of JavaScript. Cells run in QuickJS, compiled to WebAssembly, in a pool of workers that are
+// terminated at the limits of a cell.
 //
 //   quickjs.ts         options, limits, the pools of the process
 //   cell-pool.ts       queue, deadlines, termination          (this thread)
@@ -8,8 +9,9 @@
 //   interpreter.ts     QuickJS and its memory limit           (worker)
 //   prelude.ts         the globals of a cell                  (interpreter)
 //
-// Two limits of different kinds end a cell. Instructions, memory, calls, output and data are counted inside the interpreter, so a cell stops at the same point
-// every time. The deadline is the last resort for work that is not counted: one built-in function may loop for centuries, as in
+// Two limits of different kinds end a cell. Instructions, memory, calls, output and data are counted inside the
+// interpreter, so a cell stops at the same point every time. The deadline is the last resort for work that is not
+// counted: one built-in function may loop for centuries, as in
 // `Array.prototype.indexOf.call({ length: 2 ** 53 - 1 }, 1)`, without a single counted instruction.
 
 import type { CellLimits, CodeExecutor, Rules } from "../../core/engine/internal.ts";
@@ -23,12 +25,13 @@ type QuickjsOptions = {
   /** Upper limits for every cell. The lower of this limit and the engine's applies. Default: the engine's limits. */
   readonly limits?: Partial<CellLimits>;
   /**
-   * The largest number of cells that run at the same time, each in its own worker. Further cells wait. Executors with the same number share their workers.
-   * Default: 4.
+   * The largest number of cells that run at the same time, each in its own worker. Further cells wait. Executors with
+   * the same number share their workers. Default: 4.
    */
   readonly workers?: number;
   /**
-   * The file of the worker, if a bundler moved it: a bundle of `everturn/quickjs/worker`. Default: the file of the package.
+   * The file of the worker, if a bundler moved it: a bundle of `everturn/quickjs/worker`. Default: the file of the
+   * package.
    */
   readonly workerUrl?: URL;
 };

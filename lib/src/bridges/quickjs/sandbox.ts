@@ -1,24 +1,30 @@
 // One run of a cell in the interpreter: QuickJS compiled to WebAssembly. Runs in a worker (`cell-worker.ts`).
 //
 // Theory of operation
-//   Every run creates its own WebAssembly instance and discards it afterwards, so cells cannot see each other and a trap affects one run only. A cell is replayed from its
-//   start: it runs until it makes calls that are not recorded; the executor then returns these calls and the run ends. When their answers are recorded,
-//   the cell runs again from its start (CellRequest.calls) and gets further.
-//     1. the prelude defines the globals (tools, print, finish, giveUp) and keeps its own references to built-ins, which the cell may overwrite
+//   Every run creates its own WebAssembly instance and discards it afterwards, so cells cannot see each other and a
+//   trap affects one run only. A cell is replayed from its start: it runs until it makes calls that are not recorded;
+//   the executor then returns these calls and the run ends. When their answers are recorded, the cell runs again from
+//   its start (CellRequest.calls) and gets further.
+//     1. the prelude defines the globals (tools, print, finish, giveUp) and keeps its own references to built-ins,
+//        which the cell may overwrite
 //     2. the code starts as an async function
 //     3. all pending promise jobs run
-//     4. new calls -> the run ends with them; recorded calls -> they are answered, back to 3; otherwise the cell has ended
+//     4. new calls -> the run ends with them; recorded calls -> they are answered, back to 3; otherwise the cell has
+//        ended
 //
 // Invariants
 //   1. Values cross the boundary as JSON text only. Every object that a cell can reach was created inside the sandbox.
-//   2. Replay is deterministic: answers are delivered only when the cell has no pending jobs, all open calls at once, in the order of the calls. So a
-//      replay gets each answer at the same point, however many calls are recorded. There is no `Date`, no `Math.random` and no timer.
-//   3. A recorded call is compared by name and canonical arguments; a difference ends the cell as `diverged` (RULINGS Q5).
-//   4. A stopped cell cannot catch the stop: the interpreter is interrupted, and the stack size is set to 1 so that no function can be entered. The second
-//      measure is needed because promises turn an interruption into a rejection.
-//   5. Instructions, memory, calls, output and data are limited (`CellLimits`). The length of a text is checked before it is copied out of the
-//      interpreter, so the heap of the worker holds at most `limits.data` characters of arguments and a few times `limits.output` of output.
-//      Built-in functions do not count instructions; the deadline (`cell-pool.ts`) ends a run that never leaves one.
+//   2. Replay is deterministic: answers are delivered only when the cell has no pending jobs, all open calls at once,
+//      in the order of the calls. So a replay gets each answer at the same point, however many calls are recorded.
+//      There is no `Date`, no `Math.random` and no timer.
+//   3. A recorded call is compared by name and canonical arguments; a difference ends the cell as `diverged` (RULINGS
+//      Q5).
+//   4. A stopped cell cannot catch the stop: the interpreter is interrupted, and the stack size is set to 1 so that no
+//      function can be entered. The second measure is needed because promises turn an interruption into a rejection.
+//   5. Instructions, memory, calls, output and data are limited (`CellLimits`). The length of a text is checked before
+//      it is copied out of the interpreter, so the heap of the worker holds at most `limits.data` characters of
+//      arguments and a few times `limits.output` of output. Built-in functions do not count instructions; the deadline
+//      (`cell-pool.ts`) ends a run that never leaves one.
 
 import type { CellLimits, CellResult } from "../../core/engine/internal.ts";
 import type { CellCall, Json, JsonObject, ToolOutcome } from "../../core/model/internal.ts";
@@ -35,7 +41,9 @@ import { preludeSource } from "./prelude.ts";
 
 type IssuedCall = { readonly name: string; readonly arguments: JsonObject };
 
-/** A recorded call that the cell has made again and that is not answered yet. `settle` resolves or rejects its promise. */
+/**
+ * A recorded call that the cell has made again and that is not answered yet. `settle` resolves or rejects its promise.
+ */
 type OpenCall = { readonly settle: QuickJSHandle; readonly answer: CallAnswer };
 
 type CallAnswer = { readonly ok: true; readonly value: Json } | { readonly ok: false; readonly message: string };
@@ -60,7 +68,8 @@ const interruptStep = 10_000;
 /** Instructions that one promise job counts as. */
 const jobInstructions = 100;
 
-// Stack of the interpreter. One level of calls uses several times as much of the host's stack (about 1 MB in Node), which must not overflow first.
+// Stack of the interpreter. One level of calls uses several times as much of the host's stack (about 1 MB in Node),
+// which must not overflow first.
 const stackBytes = 192 * 1024;
 
 /** The longest JSON escape of a character (`\u0000`), in characters. */
@@ -196,7 +205,10 @@ class Sandbox {
     return { type: "finished", observations: this.#observations, error, finish: null };
   }
 
-  /** The final result: a cell that finished must have made exactly the recorded calls. New calls are returned; missing ones are a divergence. */
+  /**
+   * The final result: a cell that finished must have made exactly the recorded calls. New calls are returned; missing
+   * ones are a divergence.
+   */
   #conclude(end: CellResult): CellResult {
     if (end.type !== "finished") return end;
     if (this.#issuedCalls.length > this.#cell.calls.length) return this.#newCalls();
@@ -256,7 +268,10 @@ class Sandbox {
     return { start: named("start"), settle: named("settle"), describe: named("describe") };
   }
 
-  /** Wraps a host function for the prelude. It returns `undefined`, the reason of a refusal, or `true` when the cell has ended and must not continue. */
+  /**
+   * Wraps a host function for the prelude. It returns `undefined`, the reason of a refusal, or `true` when the cell has
+   * ended and must not continue.
+   */
   #hostFunction(name: string, run: HostFunction): QuickJSHandle {
     const answer = (...given: HostArguments): QuickJSHandle => {
       const refusal = this.#result === null ? run(...given) : null;
@@ -305,7 +320,10 @@ class Sandbox {
     return this.#stop({ type: "finished", observations: this.#observations, error: null, finish });
   }
 
-  /** Counts the JSON text of arguments or of a result before it is copied out of the interpreter, and stops the cell at the limit. */
+  /**
+   * Counts the JSON text of arguments or of a result before it is copied out of the interpreter, and stops the cell at
+   * the limit.
+   */
   #mayLeave(text: QuickJSHandle): boolean {
     this.#dataLength += this.#lengthOf(text);
     if (this.#dataLength <= this.#limits.data) return true;
@@ -363,12 +381,18 @@ class Sandbox {
   }
 }
 
-/** The result of a WebAssembly trap. A `RangeError` is an overflow of the host's stack, which deeply nested source code causes in the parser of QuickJS. */
+/**
+ * The result of a WebAssembly trap. A `RangeError` is an overflow of the host's stack, which deeply nested source code
+ * causes in the parser of QuickJS.
+ */
 function trapResult(thrown: unknown): CellResult {
   return thrown instanceof RangeError ? stackOverflow : failed(`the sandbox failed: ${toCause(thrown)?.message ?? ""}`);
 }
 
-/** How a call differs from the recorded one; `null`: it does not. The text holds no arguments, because they may be secret. */
+/**
+ * How a call differs from the recorded one; `null`: it does not. The text holds no arguments, because they may be
+ * secret.
+ */
 function callDifference({ call }: CellCall, name: string, given: JsonObject): string | null {
   if (call.name !== name) return `the cell called "${name}" where "${call.name}" is recorded`;
   if (canonicalJson(call.arguments) === canonicalJson(given)) return null;

@@ -58,7 +58,10 @@ export type OpenAIApi = "responses" | "chat";
 
 export const apiRule = oneOf(["responses", "chat"] satisfies readonly OpenAIApi[]);
 
-/** Checks the options of a provider adapter. Throws `MisuseError`. `more`: the rules of the options that only this adapter has. */
+/**
+ * Checks the options of a provider adapter. Throws `MisuseError`. `more`: the rules of the options that only this
+ * adapter has.
+ */
 export function checkProviderOptions<Options extends ProviderOptions>(
   adapter: string,
   options: Options,

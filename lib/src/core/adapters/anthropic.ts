@@ -16,19 +16,22 @@ export type AnthropicOptions = ProviderOptions & {
   /** Beta features, sent as the header `anthropic-beta`. Default: none. */
   readonly betas?: readonly string[];
   /**
-   * Tokens of MCP servers that the provider calls, by `name` in `mcp_servers`: a text, or a function that returns it for each call. They are sent as `authorization_token` and never stored; in `options` and `providerOptions`, which durable turns
-   * store, they are rejected. A token is sent to the provider for every server of that name. Default: none.
+   * Tokens of MCP servers that the provider calls, by `name` in `mcp_servers`: a text, or a function that returns it
+   * for each call. They are sent as `authorization_token` and never stored; in `options` and `providerOptions`, which
+   * durable turns store, they are rejected. A token is sent to the provider for every server of that name. Default:
+   * none.
    */
   readonly mcpAuthorization?: { readonly [server: string]: KeySource };
   /**
-   * Calls Claude on Vertex AI: the base URL follows from project and location, and `authToken` is a token of Google's OAuth. Default: Anthropic's own server.
+   * Calls Claude on Vertex AI: the base URL follows from project and location, and `authToken` is a token of Google's
+   * OAuth. Default: Anthropic's own server.
    */
   readonly vertex?: VertexOptions;
 };
 
 /**
- * Models of Anthropic, by the Messages API. The default API key is the environment variable `ANTHROPIC_API_KEY`, the default base URL `ANTHROPIC_BASE_URL`
- * (without `/v1`, as in Anthropic's SDK).
+ * Models of Anthropic, by the Messages API. The default API key is the environment variable `ANTHROPIC_API_KEY`, the
+ * default base URL `ANTHROPIC_BASE_URL` (without `/v1`, as in Anthropic's SDK).
  */
 export function anthropic(options: AnthropicOptions = {}): Adapter {
   checkProviderOptions("anthropic", options, { betas: anything, mcpAuthorization: anything, vertex: vertexRule });

@@ -1,19 +1,23 @@
-// Reads a response that the provider computes without a connection (OpenAI's background mode), over as many connections as needed.
+// Reads a response that the provider computes without a connection (OpenAI's background mode), over as many connections
+// as needed.
 //
 // Theory of operation
-//   One reader holds one decoder for the complete response. It reads the connection that created the response. When that connection is lost:
+//   One reader holds one decoder for the complete response. It reads the connection that created the response. When
+//   that connection is lost:
 //     stream    GET the events after the last one that was read, as long as the provider streams them
 //     status    GET the response every `pollMs` until it has ended, and complete the decoder with it
-//   Streaming is tried first. The reader falls back to polling the status when the provider refuses the stream (OpenAI streams a response only for some minutes),
-//   when a connection delivered nothing new, or when events have no numbers, because a stream from the beginning would repeat text.
+//   Streaming is tried first. The reader falls back to polling the status when the provider refuses the stream (OpenAI
+//   streams a response only for some minutes), when a connection delivered nothing new, or when events have no numbers,
+//   because a stream from the beginning would repeat text.
 //
-//   `resume` starts with the status: a response that has ended is read with one request, and a failed one is detected before any of its text is emitted.
-//   Failed requests are repeated with exponential backoff (`firstRetryMs`, doubled for every failure in a row, at most `maxWaitMs`), or after the wait that the
-//   provider requests.
+//   `resume` starts with the status: a response that has ended is read with one request, and a failed one is detected
+//   before any of its text is emitted. Failed requests are repeated with exponential backoff (`firstRetryMs`, doubled
+//   for every failure in a row, at most `maxWaitMs`), or after the wait that the provider requests.
 //
 // Invariants
 //   1. The reference is reported before the first event of the response is yielded.
-//   2. No text is lost or repeated by a reconnect: events are matched by their numbers, and the complete response adds only what was not read.
+//   2. No text is lost or repeated by a reconnect: events are matched by their numbers, and the complete response adds
+//      only what was not read.
 //   3. Requests that fail in a row are bounded (`maxFailures`), and so is the whole call by `timeouts.total`.
 
 import type { AdapterCall, HttpAnswer } from "../engine/internal.ts";
@@ -40,11 +44,14 @@ export type Exchange = {
   /** The failure of a response without a reply. The key is removed from it. */
   readonly failureOf: (answer: Extract<HttpAnswer, { readonly type: "refused" | "failed" }>) => Failure;
   /**
-   * Events as the caller receives them: without the key, without `null`s that only the adapted schema has, and with the request id and the rate limits of the response headers
-   * in the last event.
+   * Events as the caller receives them: without the key, without `null`s that only the adapted schema has, and with the
+   * request id and the rate limits of the response headers in the last event.
    */
   readonly received: (events: readonly ModelEvent[], headers: Headers) => readonly ModelEvent[];
-  /** Adds what precedes the first events of a reply: `message_started`, if it is missing, and the warnings about the request. */
+  /**
+   * Adds what precedes the first events of a reply: `message_started`, if it is missing, and the warnings about the
+   * request.
+   */
   readonly begin: (events: readonly ModelEvent[]) => readonly ModelEvent[];
 };
 
@@ -98,7 +105,10 @@ type RequestKind = "stream" | "status";
 type ConnectionOutcome =
   | { readonly type: "ended" }
   | { readonly type: "running" }
-  /** The connection ended before the response did. `status`: of an HTTP error. `isNew`: the connection delivered events that were not read before. */
+  /**
+   * The connection ended before the response did. `status`: of an HTTP error. `isNew`: the connection delivered events
+   * that were not read before.
+   */
   | { readonly type: "lost"; readonly failure: Failure; readonly status: number | null; readonly isNew: boolean };
 
 /** What the reader does after a connection: another request after `waitMs`, or the end of the call. */

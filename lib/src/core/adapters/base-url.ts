@@ -1,10 +1,14 @@
-// The base URL of an adapter: the option `baseURL`, an environment variable, or the default of the provider, in this order. The variables are those of the
-// providers' own SDKs, so that a proxy or a gateway is configured once for all programs.
+// The base URL of an adapter: the option `baseURL`, an environment variable, or the default of the provider, in this
+// order. The variables are those of the providers' own SDKs, so that a proxy or a gateway is configured once for all
+// programs.
 
 import { environmentVariable } from "../engine/internal.ts";
 import { MisuseError } from "../model/internal.ts";
 
-/** A variable that may hold the base URL. Some SDKs append the version of the API themselves, so their variables do not contain it. */
+/**
+ * A variable that may hold the base URL. Some SDKs append the version of the API themselves, so their variables do not
+ * contain it.
+ */
 export type BaseURLVariable = {
   readonly name: string;
   /** Appended to a URL that does not end in a version; `""`: the URL is used as it is. */
@@ -38,7 +42,10 @@ export const geminiServer = {
   ],
 } as const;
 
-/** Returns the base URL of an adapter. It is read once, when the adapter is created. Throws `MisuseError` if it is invalid. */
+/**
+ * Returns the base URL of an adapter. It is read once, when the adapter is created. Throws `MisuseError` if it is
+ * invalid.
+ */
 export function resolveBaseURL(
   provider: string,
   option: string | undefined,
@@ -55,8 +62,8 @@ export function resolveBaseURL(
 }
 
 /**
- * The base URL without trailing slashes. Credentials and queries are refused: the URL is part of error messages and of the route that is stored
- * with replies, so a secret in it would be stored. Throws `MisuseError`.
+ * The base URL without trailing slashes. Credentials and queries are refused: the URL is part of error messages and of
+ * the route that is stored with replies, so a secret in it would be stored. Throws `MisuseError`.
  */
 function checkBaseURL(provider: string, baseURL: string, source = "baseURL"): string {
   const url = URL.canParse(baseURL) ? new URL(baseURL) : null;

@@ -8,7 +8,10 @@ import { checkCallOptions } from "./call-options.ts";
 /** Headers by lower-case name. */
 type Headers = { readonly [name: string]: string };
 
-/** Checks the options of a call and returns its headers. `betaHeader`: the header for `betas`; `null`: the provider has none, and `betas` are not sent. */
+/**
+ * Checks the options of a call and returns its headers. `betaHeader`: the header for `betas`; `null`: the provider has
+ * none, and `betas` are not sent.
+ */
 export function headersOfCall(adapter: string, options: AdapterOptions, betaHeader: string | null): Headers {
   checkCallOptions(adapter, options);
   const headers = lowerCaseNames(options.headers ?? {});
@@ -36,7 +39,10 @@ function listOf(value: string): readonly string[] {
   return value.split(",").map((item) => item.trim());
 }
 
-/** Headers with lower-case names. Names are case-insensitive (RFC 9110, section 5.1); two spellings of one name would both be sent. */
+/**
+ * Headers with lower-case names. Names are case-insensitive (RFC 9110, section 5.1); two spellings of one name would
+ * both be sent.
+ */
 export function lowerCaseNames(headers: Headers): Headers {
   return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
 }

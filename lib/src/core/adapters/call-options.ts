@@ -1,11 +1,11 @@
 // `adapterOptions` of HTTP adapters: transport options of one call or of all calls of an engine, `{ headers, betas }`.
 //
 // Invariants
-//   1. An unknown name, a wrong type, and a name or value that HTTP does not allow throw `MisuseError`. A line break in a value would add a header
-//      (header injection).
+//   1. An unknown name, a wrong type, and a name or value that HTTP does not allow throw `MisuseError`. A line break in
+//      a value would add a header (header injection).
 //   2. Errors name the header and never hold its value, which may be private.
-//   3. Headers that carry credentials are refused. Durable turns store `adapterOptions`, so a key must not be in them: keys come from `apiKey`, headers of a
-//      gateway from the option `headers` of the adapter. Neither is stored.
+//   3. Headers that carry credentials are refused. Durable turns store `adapterOptions`, so a key must not be in them:
+//      keys come from `apiKey`, headers of a gateway from the option `headers` of the adapter. Neither is stored.
 
 import type { JsonObject } from "../model/internal.ts";
 
@@ -56,7 +56,9 @@ const credentialHeaders: ReadonlySet<string> = new Set([
   "api-key",
 ]);
 
-/** Can the text be a header value (RFC 9110, section 5.5)? `fetch` refuses others with an error that may quote the key. */
+/**
+ * Can the text be a header value (RFC 9110, section 5.5)? `fetch` refuses others with an error that may quote the key.
+ */
 export function isHeaderValue(text: string): boolean {
   return /^[\u0020-\u007e\u0080-\u00ff]*$/.test(text);
 }

@@ -1,10 +1,12 @@
-// Adapters of servers that implement OpenAI's Chat Completions API; some of them implement the Responses API too. A server is data: a base URL, the variables of its key, and its `Quirks`. A new server is a new
-// row of `presets`; a difference that no quirk describes is a new field of `Quirks` in `core/wire/codec.ts`.
+// Adapters of servers that implement OpenAI's Chat Completions API; some of them implement the Responses API too. A
+// server is data: a base URL, the variables of its key, and its `Quirks`. A new server is a new row of `presets`; a
+// difference that no quirk describes is a new field of `Quirks` in `core/wire/codec.ts`.
 //
 // Quirks of the presets
 //   ollama, llamaCpp, lmStudio   no field `strict`; no key
 //   deepseek                     no JSON Schema, only `json_object`; `reasoning_content` required in replies with calls
-//   mistral                      call ids of exactly 9 letters or digits; the seed is `random_seed`; no `stream_options`
+//   mistral                      call ids of exactly 9 letters or digits; the seed is `random_seed`; no
+//                                `stream_options`
 //   groq                         `max_completion_tokens`; the others use `max_tokens`
 //   openrouter                   more audio formats than WAV and MP3
 //   xai                          calls of its own tools in `custom_tool_call` items (Responses API)
@@ -60,7 +62,10 @@ type Preset = {
   readonly auth?: KeyHeader;
   readonly keyless?: boolean;
   readonly quirks?: Quirks;
-  /** The server has the Responses API, with these quirks. Absent: it has not, or the library has not been checked with it. */
+  /**
+   * The server has the Responses API, with these quirks. Absent: it has not, or the library has not been checked with
+   * it.
+   */
   readonly responses?: Quirks;
 };
 
@@ -134,9 +139,10 @@ const presets: { readonly [Name in PresetName]: Preset } = {
 };
 
 /**
- * A known server that implements OpenAI's Chat Completions API, by name. The default API key and base URL are environment variables: `GROQ_API_KEY` and
- * `GROQ_BASE_URL`, and so on. `api: "responses"` selects the Responses API, which `xai` has; reasoning of Grok is kept between calls only there. Default of
- * `api`: `chat`. Throws `MisuseError` for an unknown name, and for a server without the selected API.
+ * A known server that implements OpenAI's Chat Completions API, by name. The default API key and base URL are
+ * environment variables: `GROQ_API_KEY` and `GROQ_BASE_URL`, and so on. `api: "responses"` selects the Responses API,
+ * which `xai` has; reasoning of Grok is kept between calls only there. Default of `api`: `chat`. Throws `MisuseError`
+ * for an unknown name, and for a server without the selected API.
  */
 export function preset(name: PresetName, options: ProviderOptions & { readonly api?: OpenAIApi } = {}): Adapter {
   if (!Object.hasOwn(presets, name)) {
@@ -182,7 +188,10 @@ type AzureOptions = ProviderOptions & {
   readonly deployment: string;
   /** The API: `responses`, or `chat` for Chat Completions. Default: `chat`. */
   readonly api?: OpenAIApi;
-  /** The query `api-version`. Default: `2025-04-01-preview` for Chat Completions; none for the Responses API, which is versioned by its path. */
+  /**
+   * The query `api-version`. Default: `2025-04-01-preview` for Chat Completions; none for the Responses API, which is
+   * versioned by its path.
+   */
   readonly apiVersion?: string;
 };
 
@@ -199,9 +208,10 @@ const azureRules = {
 } satisfies Rules<Omit<AzureOptions, keyof ProviderOptions>>;
 
 /**
- * A deployment on Azure OpenAI, by Chat Completions (`/openai/deployments/<deployment>/chat/completions`, the default) or the Responses API
- * (`/openai/v1/responses`). The default API key is the environment variable `AZURE_OPENAI_API_KEY`. The name of a deployment says nothing about its model: name
- * the model itself in the engine, so that the library knows whether it reasons.
+ * A deployment on Azure OpenAI, by Chat Completions (`/openai/deployments/<deployment>/chat/completions`, the default)
+ * or the Responses API (`/openai/v1/responses`). The default API key is the environment variable
+ * `AZURE_OPENAI_API_KEY`. The name of a deployment says nothing about its model: name the model itself in the engine,
+ * so that the library knows whether it reasons.
  */
 export function azure(options: AzureOptions): Adapter {
   checkProviderOptions("azure", options, azureRules);

@@ -1,4 +1,5 @@
-// The credential of a request: an API key in the header of the provider, or a bearer token (`authToken`). Resolved for every request and stored nowhere.
+// The credential of a request: an API key in the header of the provider, or a bearer token (`authToken`). Resolved for
+// every request and stored nowhere.
 
 import type { AdapterCall } from "../engine/internal.ts";
 import type { KeyHeader, ProviderOptions } from "./http-adapter.ts";
@@ -18,7 +19,10 @@ type KeyOwner = {
   readonly keyless?: boolean;
 };
 
-/** Resolves the credential of a call. A key of the call wins over a token of the adapter. Throws `EngineError` (`missing_key`). */
+/**
+ * Resolves the credential of a call. A key of the call wins over a token of the adapter. Throws `EngineError`
+ * (`missing_key`).
+ */
 export async function credentialOf(owner: KeyOwner, options: ProviderOptions, call: AdapterCall): Promise<Credential> {
   const { provider, auth, variables, keyless = false } = owner;
   const { authToken } = options;

@@ -1,5 +1,5 @@
-// The scripted image adapter for tests. It plays one step a call and records the calls. It is strict: a call without a step throws, and `assertUsedUp` reports
-// steps that were never used.
+// The scripted image adapter for tests. It plays one step a call and records the calls. It is strict: a call without a
+// step throws, and `assertUsedUp` reports steps that were never used.
 
 import type { AdapterCall, ImageAdapter, Rules } from "../engine/internal.ts";
 import type {
@@ -24,7 +24,10 @@ export type FakeImagesStep =
       FailureDetails<ImageAdapterFailure>,
       "provider"
     >)
-  /** Calls fail with `rate_limited` until the n-th call that reaches this step, counted from 1. That call plays the next step. */
+  /**
+   * Calls fail with `rate_limited` until the n-th call that reaches this step, counted from 1. That call plays the next
+   * step.
+   */
   | { readonly type: "retry_until_call"; readonly n: number };
 
 /** Options of {@link fakeImages}. */

@@ -1,7 +1,8 @@
 // The scripted adapter for tests. It plays one script a call and records the calls.
 //
-// It is strict: a call without a script throws, steps after an error are not played, and `assertUsedUp` reports scripts that were never used. Its events
-// satisfy the adapter suite of `everturn/testing`, except for the steps that break the contract on purpose (`cut`, `throw`).
+// It is strict: a call without a script throws, steps after an error are not played, and `assertUsedUp` reports scripts
+// that were never used. Its events satisfy the adapter suite of `everturn/testing`, except for the steps that break the
+// contract on purpose (`cut`, `throw`).
 
 import type { Adapter, AdapterCall, Clock, Rules } from "../engine/internal.ts";
 import type {
@@ -53,7 +54,10 @@ export type FakeStep =
       /** The text of the arguments. Default: the JSON of `arguments`. */
       readonly rawArguments?: string;
     }
-  /** A piece of a call's arguments. The call is complete when a step of another type follows, or at the end of the script. */
+  /**
+   * A piece of a call's arguments. The call is complete when a step of another type follows, or at the end of the
+   * script.
+   */
   | {
       readonly type: "tool_call_delta";
       /** The id of the call. Another id starts another call. */
@@ -68,7 +72,10 @@ export type FakeStep =
   | { readonly type: "raw_chunk"; readonly chunk: Json }
   /** A warning about the request, as a real adapter reports a field that its API does not have. */
   | { readonly type: "warning"; readonly warning: Warning }
-  /** Ends the reply. Later steps are not played; `trailing` is. Without this step a script ends with `tool_calls` if it has calls, otherwise with `stop`. */
+  /**
+   * Ends the reply. Later steps are not played; `trailing` is. Without this step a script ends with `tool_calls` if it
+   * has calls, otherwise with `stop`.
+   */
   | { readonly type: "finish"; readonly reason: FinishReason; readonly trailing?: readonly FakeTrailing[] }
   /** Throws `AdapterError` before the first event. Only valid as the first step. */
   | ({ readonly type: "preflight_error"; readonly reason: AdapterErrorReason } & FakeDetails)

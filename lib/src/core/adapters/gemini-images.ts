@@ -118,7 +118,10 @@ const ratios = [
   ["3:4", 3 / 4],
 ] as const;
 
-/** The accepted aspect ratio within 5 % of the size. Throws `invalid_request` if there is none. `null`: the size is not set. */
+/**
+ * The accepted aspect ratio within 5 % of the size. Throws `invalid_request` if there is none. `null`: the size is not
+ * set.
+ */
 function aspectRatio(size: ImageSize | string | null): string | null {
   if (size === null || size === "auto") return null;
   const requestedRatio = typeof size === "string" ? ratioOf(size) : size.width / size.height;

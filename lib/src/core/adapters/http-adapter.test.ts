@@ -1,5 +1,5 @@
-// Tests of the HTTP adapter against a server that fails in every way: a call always ends in bounded time with a failure that names the cause, and the
-// socket is closed.
+// Tests of the HTTP adapter against a server that fails in every way: a call always ends in bounded time with a failure
+// that names the cause, and the socket is closed.
 
 import type { ProviderOptions } from "everturn";
 import type { Failure } from "everturn/model";
@@ -66,7 +66,10 @@ async function openSockets(): Promise<number> {
   ).length;
 }
 
-/** Has the connection a response in progress? Idle connections may stay open for the next request; busy ones have to be closed. */
+/**
+ * Has the connection a response in progress? Idle connections may stay open for the next request; busy ones have to be
+ * closed.
+ */
 function isBusy(socket: Socket): boolean {
   return busy.has(socket);
 }

@@ -1,8 +1,8 @@
-// The HTTP adapter: a codec, a server and a key become an `Adapter`. Every chat provider (openai, anthropic, gemini, the presets) is this function with another
-// `ProviderProfile`.
+// The HTTP adapter: a codec, a server and a key become an `Adapter`. Every chat provider (openai, anthropic, gemini,
+// the presets) is this function with another `ProviderProfile`.
 //
-// This file has what is checked before a call: base URL, timeouts, model name, options. The first call loads the codec of the API (core/wire/codec-loaders.ts);
-// http-call.ts makes calls.
+// This file has what is checked before a call: base URL, timeouts, model name, options. The first call loads the codec
+// of the API (core/wire/codec-loaders.ts); http-call.ts makes calls.
 
 import type { Adapter, AdapterCall, FetchLike, KeySource, Timeouts, TransportLimits } from "../engine/internal.ts";
 import type { ModelEvent, ModelRequest } from "../model/internal.ts";
@@ -27,13 +27,19 @@ export type ProviderOptions = {
    */
   readonly apiKey?: KeySource;
   /**
-   * A bearer token in place of the API key, or a function that returns it for each call: a token of Entra ID for `azure`, of Google's OAuth for Vertex AI. Sent as
-   * `Authorization: Bearer …`. Environment variables are not searched then. Default: none. Never stored.
+   * A bearer token in place of the API key, or a function that returns it for each call: a token of Entra ID for
+   * `azure`, of Google's OAuth for Vertex AI. Sent as `Authorization: Bearer …`. Environment variables are not searched
+   * then. Default: none. Never stored.
    */
   readonly authToken?: KeySource;
-  /** The base URL of the API. Default: an environment variable of the provider (`OPENAI_BASE_URL`, `ANTHROPIC_BASE_URL`, …), then its public server. */
+  /**
+   * The base URL of the API. Default: an environment variable of the provider (`OPENAI_BASE_URL`, `ANTHROPIC_BASE_URL`,
+   * …), then its public server.
+   */
   readonly baseURL?: string;
-  /** Additional headers of every request. They override the adapter's own headers of the same name, in any letter case. */
+  /**
+   * Additional headers of every request. They override the adapter's own headers of the same name, in any letter case.
+   */
   readonly headers?: { readonly [name: string]: string };
   /** The fetch implementation. Default: the global `fetch`. */
   readonly fetch?: FetchLike;
@@ -68,7 +74,10 @@ export type ProviderProfile = ModelOwner & {
   readonly keyless?: boolean;
   /** A query that is appended to every path, with its `?`. */
   readonly query?: string;
-  /** The model name that is sent in place of that of the request: the name of a deployment. Default: the name of the request. */
+  /**
+   * The model name that is sent in place of that of the request: the name of a deployment. Default: the name of the
+   * request.
+   */
   readonly sentModel?: string;
   /** Does the model need a second call for structured output? */
   readonly needsFinalize?: (request: ModelRequest) => boolean;
@@ -76,7 +85,10 @@ export type ProviderProfile = ModelOwner & {
   readonly background?: boolean;
   /** Where the API lists MCP servers, and the sources of their tokens. Default: it calls none. */
   readonly mcp?: McpPlace & { readonly sources: { readonly [server: string]: KeySource } };
-  /** Changes the encoded request of a server whose paths or bodies differ from the API. `model` is the requested model. Default: nothing is changed. */
+  /**
+   * Changes the encoded request of a server whose paths or bodies differ from the API. `model` is the requested model.
+   * Default: nothing is changed.
+   */
   readonly rewrite?: (encoded: EncodedRequest, model: string) => EncodedRequest;
   /** The header for beta features, in lower case. Default: the provider has none. */
   readonly betaHeader?: string;

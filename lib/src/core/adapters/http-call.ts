@@ -3,9 +3,10 @@
 // Theory of operation of one call
 //   1. contextOf     resolves the model name; the route is provider, `baseURL#api`, model
 //   2. codec.encode  writes the request; throws for content that cannot be sent
-//   3. credentialOf  resolves the key or the token: call, option, environment variables, `.env`. It is resolved at every call and stored nowhere. So are tokens
-//                    of MCP servers (mcp-authorization.ts)
-//   4. send          awaits `beforeRequest`, which rejects if this process has lost the lease of the turn (fencing), then calls the transport
+//   3. credentialOf  resolves the key or the token: call, option, environment variables, `.env`. It is resolved at
+//                    every call and stored nowhere. So are tokens of MCP servers (mcp-authorization.ts)
+//   4. send          awaits `beforeRequest`, which rejects if this process has lost the lease of the turn (fencing),
+//                    then calls the transport
 //   5. by the type of the response:
 //        stream      decoder.push for each batch of frames, one yield a batch
 //        body        a whole reply: decodeReply
@@ -14,11 +15,15 @@
 //   A request that starts a background response takes `background.ts` instead of steps 4 and 5.
 //
 // Invariants
-//   1. The first event of a call is `message_started`, also if the server fails before any event. The warnings of the codec follow it.
-//   2. Exactly one terminal event (E1). A connection that breaks after a complete reply (`decoder.end()` returns it) gives that reply, not a failure.
+//   1. The first event of a call is `message_started`, also if the server fails before any event. The warnings of the
+//      codec follow it.
+//   2. Exactly one terminal event (E1). A connection that breaks after a complete reply (`decoder.end()` returns it)
+//      gives that reply, not a failure.
 //   3. No error holds the key: servers repeat keys in error messages, so every failure passes `failureWithoutKey`.
-//   4. Where a schema that was sent made optional fields nullable, the events have no such `null` (core/wire/added-nulls.ts).
-//   5. After the terminal event the stream is read to its end for trailing usage, within the grace time of the transport that `finish()` starts.
+//   4. Where a schema that was sent made optional fields nullable, the events have no such `null`
+//      (core/wire/added-nulls.ts).
+//   5. After the terminal event the stream is read to its end for trailing usage, within the grace time of the
+//      transport that `finish()` starts.
 
 import type { AdapterCall, HttpAnswer, Secrets } from "../engine/internal.ts";
 import type { Failure, JsonObject, ModelEvent, ModelRequest, ProviderRoute } from "../model/internal.ts";
@@ -210,7 +215,9 @@ export async function cancelReply(
   await cancelResponse(createExchange(server, codec, context, call, encoded, credential), reference);
 }
 
-/** Bundles what `background.ts` needs for the requests of one call. All of them share one deadline, `timeouts.total`. */
+/**
+ * Bundles what `background.ts` needs for the requests of one call. All of them share one deadline, `timeouts.total`.
+ */
 function createExchange(
   server: CallServer,
   codec: Codec,
@@ -250,7 +257,10 @@ function createExchange(
   };
 }
 
-/** Returns a function that begins a reply: the first events of the codec, with `message_started` first and then the warnings about the request. */
+/**
+ * Returns a function that begins a reply: the first events of the codec, with `message_started` first and then the
+ * warnings about the request.
+ */
 function opening(encoded: EncodedRequest): (events: readonly ModelEvent[]) => readonly ModelEvent[] {
   const { omissions } = encoded;
   const warnings = warningsOf(omissions).map((warning): ModelEvent => ({ type: "warning", warning }));
@@ -357,7 +367,10 @@ function routeOf({ profile, baseURL }: Server, model: string): ProviderRoute {
   return { provider: profile.provider, endpoint: `${baseURL}#${profile.codec.api}`, model };
 }
 
-/** The headers of a request: standard headers, those of the codec, of the adapter and of the call. Later ones win; lists of betas are joined. */
+/**
+ * The headers of a request: standard headers, those of the codec, of the adapter and of the call. Later ones win; lists
+ * of betas are joined.
+ */
 function headersOf(
   { profile, options }: Server,
   headers: EncodedRequest["headers"],
@@ -382,8 +395,8 @@ function withRequestId(failure: Failure, headers: Headers, secrets: Secrets): Fa
 }
 
 /**
- * Adds to the last event of a reply what the response headers say: the id of the request, which support asks for, and the state of the rate limits, as the server wrote
- * it (`metadata.rateLimit`). Removes the key from error events.
+ * Adds to the last event of a reply what the response headers say: the id of the request, which support asks for, and
+ * the state of the rate limits, as the server wrote it (`metadata.rateLimit`). Removes the key from error events.
  */
 function withHeaders(events: readonly ModelEvent[], headers: Headers, secrets: () => Secrets): readonly ModelEvent[] {
   const redactedEvents = redactKeys(events, secrets);
@@ -402,8 +415,8 @@ function withHeaders(events: readonly ModelEvent[], headers: Headers, secrets: (
 }
 
 /**
- * The headers with which servers report rate limits: `x-ratelimit-*` (OpenAI and servers with its API), `anthropic-ratelimit-*`, `ratelimit-*` (the draft of the IETF,
- * draft-ietf-httpapi-ratelimit-headers).
+ * The headers with which servers report rate limits: `x-ratelimit-*` (OpenAI and servers with its API),
+ * `anthropic-ratelimit-*`, `ratelimit-*` (the draft of the IETF, draft-ietf-httpapi-ratelimit-headers).
  */
 function rateLimitsOf(headers: Headers, secrets: Secrets): JsonObject {
   const found = [...headers].filter(([name]) => /^(?:x-|anthropic-)?ratelimit\b/.test(name));

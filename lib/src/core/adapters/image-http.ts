@@ -1,4 +1,5 @@
-// What the image adapters share: requests whose failures are `ImageAdapterError`s. The key is removed from errors and from `raw`.
+// What the image adapters share: requests whose failures are `ImageAdapterError`s. The key is removed from errors and
+// from `raw`.
 
 import type { AdapterCall, ImageAdapter, Timeouts } from "../engine/internal.ts";
 import type {
@@ -33,7 +34,10 @@ export type ImageAnswer = {
   readonly requestId: string | null;
 };
 
-/** An adapter whose operations are one request each. `encode` throws `ImageAdapterError` for what the model does not support. */
+/**
+ * An adapter whose operations are one request each. `encode` throws `ImageAdapterError` for what the model does not
+ * support.
+ */
 export function imageAdapter(
   server: JsonServer,
   operations: readonly ImageOperation[],
@@ -52,15 +56,22 @@ export function imageAdapter(
   };
 }
 
-/** Default timeouts of image calls, in milliseconds. Servers send headers only when the image is finished, which takes minutes with the larger models. */
+/**
+ * Default timeouts of image calls, in milliseconds. Servers send headers only when the image is finished, which takes
+ * minutes with the larger models.
+ */
 const imageTimeouts: Timeouts = { ...defaultTimeouts, connect: 300_000 };
 
-/** Sends one request. Throws `ImageAdapterError` for a failure, an HTTP error, a stream, or a body that is not a JSON object. */
+/**
+ * Sends one request. Throws `ImageAdapterError` for a failure, an HTTP error, a stream, or a body that is not a JSON
+ * object.
+ */
 async function requestImages(server: JsonServer, request: ImageCall, call: AdapterCall): Promise<ImageAnswer> {
   const answer = await requestJson(server, { ...request, api: "images", timeouts: imageTimeouts }, call);
   if (!answer.ok) throw new ImageAdapterError(imageFailureOf(answer.failure, server.provider));
   const { body, requestId, redact } = answer;
-  // The key is removed from each string and not from the complete text: a short key can occur by chance in the base64 of an image.
+  // The key is removed from each string and not from the complete text: a short key can occur by chance in the base64
+  // of an image.
   return {
     body: mapStrings(body, (text, isBytes) => (isBytes ? text : redact(text))),
     // Like a raw chunk of a chat call, the raw body passes the redaction hook of the program.
@@ -103,7 +114,10 @@ export function requiredMimeType(image: ImageContent, provider: string): string 
   throw requestError("invalid_request", provider, message);
 }
 
-/** The name of the requested model. Throws `EngineError` (`missing_model`) if there is none, or if it is of another provider. */
+/**
+ * The name of the requested model. Throws `EngineError` (`missing_model`) if there is none, or if it is of another
+ * provider.
+ */
 export function modelOf({ model }: ImageRequest, provider: string): string {
   const name = modelNameFor({ provider }, model);
   if (name !== "") return name;
@@ -178,7 +192,10 @@ function imageReason(failure: Extract<Failure, { type: "adapter_error" | "stream
 /** Deepest nesting of a response body that is read. */
 const maxBodyDepth = 64;
 
-/** Maps every string of a JSON object. `isBytes`: the field holds image bytes (`b64_json`, `data`). Values below `maxBodyDepth` become `null`. */
+/**
+ * Maps every string of a JSON object. `isBytes`: the field holds image bytes (`b64_json`, `data`). Values below
+ * `maxBodyDepth` become `null`.
+ */
 function mapStrings(object: JsonObject, text: (text: string, isBytes: boolean) => string): JsonObject {
   const mapValue = (value: Json, name: string, depth: number): Json => {
     if (typeof value === "string") return text(value, name === "b64_json" || name === "data");

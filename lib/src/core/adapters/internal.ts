@@ -1,5 +1,5 @@
-// Names that sibling folders of lib/src use besides the public ones. This is not an entry point of the package: nothing listed here is covered by
-// the rules for public names, and any of it can change in any release.
+// Names that sibling folders of lib/src use besides the public ones. This is not an entry point of the package: nothing
+// listed here is covered by the rules for public names, and any of it can change in any release.
 
 export * from "./index.ts";
 

@@ -1,5 +1,6 @@
-// One HTTP request to a provider that answers with one JSON object: what the adapters of images, embeddings and rerankers share. Chat adapters stream and
-// use `http-adapter.ts`. Failures are redacted like those of chat calls: the key, values of headers that the program added, and the redaction hook of the program.
+// One HTTP request to a provider that answers with one JSON object: what the adapters of images, embeddings and
+// rerankers share. Chat adapters stream and use `http-adapter.ts`. Failures are redacted like those of chat calls: the
+// key, values of headers that the program added, and the redaction hook of the program.
 
 import type { AdapterCall, FetchLike, Timeouts } from "../engine/internal.ts";
 import type { Failure, JsonObject } from "../model/internal.ts";
@@ -58,7 +59,10 @@ export type JsonAnswer = { readonly redact: (text: string) => string } & (
   | { readonly ok: false; readonly failure: Failure }
 );
 
-/** Sends one request. Does not throw for a failure of the request, an HTTP error, a stream, or a body that is not a JSON object. */
+/**
+ * Sends one request. Does not throw for a failure of the request, an HTTP error, a stream, or a body that is not a JSON
+ * object.
+ */
 export async function requestJson(server: JsonServer, request: JsonCall, call: AdapterCall): Promise<JsonAnswer> {
   const { provider, baseURL, options } = server;
   const { model, path, body, api, timeouts } = request;
@@ -78,7 +82,8 @@ export async function requestJson(server: JsonServer, request: JsonCall, call: A
     body: body.type === "json" ? JSON.stringify(body.value) : "",
     provider,
     signal: call.signal,
-    // The transport sends text only. A form replaces the body here; `fetch` then writes its `content-type` with the boundary.
+    // The transport sends text only. A form replaces the body here; `fetch` then writes its `content-type` with the
+    // boundary.
     fetch: (url, init) => send(url, body.type === "form" ? { ...init, body: body.form } : init),
     timeouts: resolveTimeouts(options.timeouts, timeouts),
     limits: { ...defaultLimits, ...options.limits },

@@ -1,5 +1,6 @@
-// Tokens for MCP servers that the provider calls (`mcpAuthorization` of an adapter). They are credentials, so they are not part of the request, which durable turns store: they are resolved for each call and
-// added to the body that is sent.
+// Tokens for MCP servers that the provider calls (`mcpAuthorization` of an adapter). They are credentials, so they are
+// not part of the request, which durable turns store: they are resolved for each call and added to the body that is
+// sent.
 
 import type { KeySource } from "../engine/internal.ts";
 import type { Json, JsonObject } from "../model/internal.ts";
@@ -22,7 +23,10 @@ export type McpPlace = {
 /** Tokens by the name of the server. */
 export type McpTokens = { readonly [server: string]: string };
 
-/** Resolves the tokens of a call. A source without a value adds none. Throws `EngineError` (`missing_key`) if a function throws. */
+/**
+ * Resolves the tokens of a call. A source without a value adds none. Throws `EngineError` (`missing_key`) if a function
+ * throws.
+ */
 export async function resolveTokens(
   sources: { readonly [server: string]: KeySource },
   provider: string,

@@ -1,5 +1,5 @@
-// The model name that adapters send: a prefix with the adapter's own provider is removed, one with another provider is refused, other colons stay. The
-// adapters run against a `node:http` server that records requests.
+// The model name that adapters send: a prefix with the adapter's own provider is removed, one with another provider is
+// refused, other colons stay. The adapters run against a `node:http` server that records requests.
 
 import type { Adapter } from "everturn/engine";
 import type { ModelName } from "everturn/model";

@@ -1,11 +1,12 @@
-// The name of a model as its provider knows it. `"openai:gpt-5"` names a provider and a model; the prefix selects an adapter in `providers` and must not
-// reach the provider, which knows no such model.
+// The name of a model as its provider knows it. `"openai:gpt-5"` names a provider and a model; the prefix selects an
+// adapter in `providers` and must not reach the provider, which knows no such model.
 //
 // Rules for a name with a colon, by the text before the first one
 //   the adapter's own provider      removed
 //   another provider in `names`     refused: the model is of another provider
 //   anything else                   part of the name: `llama3.3:70b`, `ft:gpt-4.1:me::1`
-// Letter case is ignored (`OpenAI:gpt-5`), and `google` is another name of `gemini`. A model reference has the provider in a field of its own, so its id is sent unchanged.
+// Letter case is ignored (`OpenAI:gpt-5`), and `google` is another name of `gemini`. A model reference has the provider
+// in a field of its own, so its id is sent unchanged.
 
 import type { JsonObject, ModelName } from "../model/internal.ts";
 import type { ProviderProfile } from "./http-adapter.ts";
@@ -33,18 +34,26 @@ const names: ReadonlyMap<string, string> = new Map([
   ["google", "gemini"],
 ]);
 
-/** Names of providers that are also names of open models, such as `mistral:7b`. Servers that users run themselves have models of that name. */
+/**
+ * Names of providers that are also names of open models, such as `mistral:7b`. Servers that users run themselves have
+ * models of that name.
+ */
 export const modelFamilies: readonly string[] = ["mistral", "deepseek"];
 
 /** Whose models an adapter accepts. */
 export type ModelOwner = {
   /** The adapter's own provider. */
   readonly provider: string;
-  /** Providers whose names are parts of model names here; `any`: all of them, for servers that the library does not know. Default: none. */
+  /**
+   * Providers whose names are parts of model names here; `any`: all of them, for servers that the library does not
+   * know. Default: none.
+   */
   readonly ownPrefixes?: "any" | readonly string[];
 };
 
-/** Returns the name to send; `""`: none is set. Throws `EngineError` (`missing_model`) for a model of another provider. */
+/**
+ * Returns the name to send; `""`: none is set. Throws `EngineError` (`missing_model`) for a model of another provider.
+ */
 export function modelNameFor({ provider, ownPrefixes = [] }: ModelOwner, model: ModelName | null): string {
   const [text, prefix] = typeof model === "string" ? [model, prefixOf(model)] : [model?.id ?? "", model?.provider];
   if (prefix === null || prefix === undefined) return text;
@@ -66,8 +75,9 @@ function prefixOf(name: string): string | null {
 }
 
 /**
- * The model name that the provider knows; `""` if `options` name the model in another way: a prompt template of OpenAI does (`prompt`, Responses API). Throws `EngineError`
- * (`missing_model`) if none is set, or if it is of another provider.
+ * The model name that the provider knows; `""` if `options` name the model in another way: a prompt template of OpenAI
+ * does (`prompt`, Responses API). Throws `EngineError` (`missing_model`) if none is set, or if it is of another
+ * provider.
  */
 export function requiredModelName(profile: ProviderProfile, model: ModelName | null, options: JsonObject): string {
   const name = modelNameFor(profile, model);

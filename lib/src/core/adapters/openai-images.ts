@@ -1,5 +1,5 @@
-// The adapter of OpenAI's images API (`/images/generations`, `/images/edits`), and of servers that implement it. The operation `variation` is not
-// supported: only DALL·E 2 had it, and the model was removed.
+// The adapter of OpenAI's images API (`/images/generations`, `/images/edits`), and of servers that implement it. The
+// operation `variation` is not supported: only DALL·E 2 had it, and the model was removed.
 
 import type { ImageAdapter } from "../engine/internal.ts";
 import type {
@@ -115,7 +115,10 @@ function sizeText(size: ImageSize | string | null): string | null {
   return size === null || typeof size === "string" ? size : `${size.width}x${size.height}`;
 }
 
-/** The body of an edit: a form if all images are base64; JSON with references if one is a URL or an uploaded file, which the API fetches. */
+/**
+ * The body of an edit: a form if all images are base64; JSON with references if one is a URL or an uploaded file, which
+ * the API fetches.
+ */
 function editBody(request: ImageRequest, model: string, fields: JsonObject, { isGpt }: Family): JsonCallBody {
   const { inputImages, mask } = request;
   const sources = mask === null ? inputImages : [...inputImages, mask];

@@ -16,14 +16,16 @@ export type OpenAIOptions = ProviderOptions & {
   /** The API: `responses`, or `chat` for Chat Completions. Default: `responses`. */
   readonly api?: "responses" | "chat";
   /**
-   * Runs responses in the background (Responses API only): the provider computes a response without a connection. A connection that is cut is resumed where
-   * it was cut, and a process that takes over a turn after a crash reads the response instead of paying for another one. The provider stores such responses
-   * (`store: true`). A request decides for itself with `options: { background }`. Default: `false`.
+   * Runs responses in the background (Responses API only): the provider computes a response without a connection. A
+   * connection that is cut is resumed where it was cut, and a process that takes over a turn after a crash reads the
+   * response instead of paying for another one. The provider stores such responses (`store: true`). A request decides
+   * for itself with `options: { background }`. Default: `false`.
    */
   readonly background?: boolean;
   /**
-   * Tokens of MCP servers that the provider calls, by `server_label`: a text, or a function that returns it for each call. They are sent as `authorization` and never stored; in `providerTools`, which durable turns
-   * store, they are rejected. A token is sent to the provider for every server of that name. Default: none.
+   * Tokens of MCP servers that the provider calls, by `server_label`: a text, or a function that returns it for each
+   * call. They are sent as `authorization` and never stored; in `providerTools`, which durable turns store, they are
+   * rejected. A token is sent to the provider for every server of that name. Default: none.
    */
   readonly mcpAuthorization?: { readonly [server: string]: KeySource };
   /** Sent as the header `openai-organization`. */

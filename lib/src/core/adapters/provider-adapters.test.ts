@@ -1,4 +1,5 @@
-// Tests of the adapters against a server on the loopback interface that implements each provider's wire format (lib/test/loopback-providers.ts).
+// Tests of the adapters against a server on the loopback interface that implements each provider's wire format
+// (lib/test/loopback-providers.ts).
 
 import type { Play, Stage, WireFormat } from "../../../test/loopback-providers.ts";
 import type { Adapter } from "everturn/engine";
@@ -105,7 +106,10 @@ const key = "sk-loopback-91c04be7d2";
 
 // The adapter suite
 
-/** An adapter whose provider plays the scenario. Failures before the request is sent come from an invalid request or key. */
+/**
+ * An adapter whose provider plays the scenario. Failures before the request is sent come from an invalid request or
+ * key.
+ */
 function playing(wire: Wire): (scenario: AdapterScenario) => AdapterUnderTest {
   return (scenario) => {
     const set = stage(playOf(scenario, wire));

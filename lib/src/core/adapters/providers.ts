@@ -1,4 +1,5 @@
-// Combines several adapters into one. A model name selects the adapter: `"openai:gpt-5"`, or a model reference with a provider.
+// Combines several adapters into one. A model name selects the adapter: `"openai:gpt-5"`, or a model reference with a
+// provider.
 
 import type { Adapter, AdapterCall, AdapterOptions } from "../engine/internal.ts";
 import type { JsonObject, ModelEvent, ModelName, ModelRequest } from "../model/internal.ts";
@@ -112,8 +113,9 @@ function adapterNamed(adapters: { readonly [name: string]: Adapter }, name: stri
 }
 
 /**
- * Splits `"provider:model"` if the prefix is one of `names`. Other colons belong to the model name (`llama3:8b`). A name may differ from the provider of
- * its adapter, which refuses models of other providers, so a reference loses its provider.
+ * Splits `"provider:model"` if the prefix is one of `names`. Other colons belong to the model name (`llama3:8b`). A
+ * name may differ from the provider of its adapter, which refuses models of other providers, so a reference loses its
+ * provider.
  */
 function splitModelName(
   model: ModelName | null,

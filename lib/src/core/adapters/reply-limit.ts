@@ -1,13 +1,18 @@
-// Limits the size of a reply (`limits.reply`): a faulty or hostile server could otherwise stream text until the process has no memory left. A reply is held several
-// times, as text, events and JSON, so that it takes about 30 times its size.
+// Limits the size of a reply (`limits.reply`): a faulty or hostile server could otherwise stream text until the process
+// has no memory left. A reply is held several times, as text, events and JSON, so that it takes about 30 times its
+// size.
 //
-// Text, reasoning and arguments count. Images and files do not: one event and one body have limits of their own (`limits.line`, `limits.body`).
+// Text, reasoning and arguments count. Images and files do not: one event and one body have limits of their own
+// (`limits.line`, `limits.body`).
 
 import type { ModelEvent } from "../model/internal.ts";
 
 import { assistant, streamFailure } from "../model/internal.ts";
 
-/** The batches of a reply up to the limit, in characters. A longer reply ends with the failure `malformed_event`, and its connection is closed. */
+/**
+ * The batches of a reply up to the limit, in characters. A longer reply ends with the failure `malformed_event`, and
+ * its connection is closed.
+ */
 export async function* withinReplyLimit(
   batches: AsyncIterable<readonly ModelEvent[]>,
   limit: number,

@@ -1,5 +1,5 @@
-// Azure OpenAI and xAI by the Responses API. A `node:http` server on the loopback interface records the requests and answers in the format of the API; the adapters
-// keep their own base URLs, and `fetch` only replaces the host.
+// Azure OpenAI and xAI by the Responses API. A `node:http` server on the loopback interface records the requests and
+// answers in the format of the API; the adapters keep their own base URLs, and `fetch` only replaces the host.
 
 import type { Adapter } from "everturn/engine";
 import type { JsonObject } from "everturn/model";

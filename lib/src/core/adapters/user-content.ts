@@ -1,5 +1,5 @@
-// The check that every adapter makes before it sends a request. Providers treat blank user text differently (some refuse it, some answer it), so no
-// adapter sends it.
+// The check that every adapter makes before it sends a request. Providers treat blank user text differently (some
+// refuse it, some answer it), so no adapter sends it.
 
 import type { ModelRequest } from "../model/internal.ts";
 

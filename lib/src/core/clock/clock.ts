@@ -1,9 +1,9 @@
-// The only file of the library that reads the platform's time, sets its timers or calls `Math.random`. Everything else takes a `Clock`
-// as an option, so a test controls time and jitter (`handClock` of `everturn/testing`). `.oxlintrc.json` rejects `Date`, `performance`,
-// `setTimeout` and similar globals everywhere else in `lib/src`.
+// The only file of the library that reads the platform's time, sets its timers or calls `Math.random`. Everything else
+// takes a `Clock` as an option, so a test controls time and jitter (`handClock` of `everturn/testing`).
+// `.oxlintrc.json` rejects `Date`, `performance`, `setTimeout` and similar globals everywhere else in `lib/src`.
 //
-// Two times: `now` is the wall clock, which is stored and which an administrator or NTP may set back; `monotonic` measures durations and
-// never goes back.
+// Two times: `now` is the wall clock, which is stored and which an administrator or NTP may set back; `monotonic`
+// measures durations and never goes back.
 
 /** A source of time, timers and random numbers. Tests pass one that they control. */
 export type Clock = {
@@ -22,7 +22,9 @@ export function monotonicNow({ monotonic, now }: Clock): number {
   return monotonic === undefined ? now() : monotonic();
 }
 
-/** The longest delay of `setTimeout` (HTML, Node): a longer one fires at once. `sleep` chains timers for longer delays. */
+/**
+ * The longest delay of `setTimeout` (HTML, Node): a longer one fires at once. `sleep` chains timers for longer delays.
+ */
 const longestTimerMs = 2 ** 31 - 1;
 
 /** The platform's time, timers and `Math.random`: the default of every `clock` option. */
@@ -54,16 +56,16 @@ export const systemClock: Clock = {
 };
 
 /**
- * Resolves in a later task of the event loop, so that I/O, timers and aborts that are due run first. It yields and measures no time, so it
- * is not part of `Clock`: it also resolves while a test clock does not advance.
+ * Resolves in a later task of the event loop, so that I/O, timers and aborts that are due run first. It yields and
+ * measures no time, so it is not part of `Clock`: it also resolves while a test clock does not advance.
  */
 export function nextTask(): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, 0));
 }
 
 /**
- * Resolves when all microtasks have run, including those that they queue. Unlike {@link nextTask} it does not wait for the shortest timer of the
- * platform (1 ms on Node), so a simulation can await it many thousand times.
+ * Resolves when all microtasks have run, including those that they queue. Unlike {@link nextTask} it does not wait for
+ * the shortest timer of the platform (1 ms on Node), so a simulation can await it many thousand times.
  */
 export function microtasksDone(): Promise<void> {
   const platform: object = globalThis;
@@ -75,8 +77,8 @@ function hasImmediate(platform: object): platform is { readonly setImmediate: (a
 }
 
 /**
- * Parses a date, as in the HTTP header `Retry-After` (RFC 9110 §10.2.3), into milliseconds since 1970. Returns `null` if the text is not a
- * date. Reads no clock.
+ * Parses a date, as in the HTTP header `Retry-After` (RFC 9110 §10.2.3), into milliseconds since 1970. Returns `null`
+ * if the text is not a date. Reads no clock.
  */
 export function parseDate(text: string): number | null {
   const ms = Date.parse(text);

@@ -4,7 +4,10 @@ import type { Clock } from "./clock.ts";
 
 const cancelled = new Error("the timer was cancelled");
 
-/** Calls `act` once, after `ms` milliseconds. Returns a function that cancels the timer; `act` is never called after that. */
+/**
+ * Calls `act` once, after `ms` milliseconds. Returns a function that cancels the timer; `act` is never called after
+ * that.
+ */
 export function startTimer(clock: Clock, ms: number, act: () => void): () => void {
   const timer = new AbortController();
   clock.sleep(ms, timer.signal).then(
@@ -28,9 +31,9 @@ export function startInterval(clock: Clock, ms: number, act: () => void): () => 
 }
 
 /**
- * A deadline that moves with every read of a stream, for idle timeouts. Starting a timer on a clock creates an `AbortController`, which
- * costs tens of microseconds. So moving the deadline later keeps the running timer; when the timer fires early, it starts again for the
- * time that remains. Moving the deadline is amortised O(1).
+ * A deadline that moves with every read of a stream, for idle timeouts. Starting a timer on a clock creates an
+ * `AbortController`, which costs tens of microseconds. So moving the deadline later keeps the running timer; when the
+ * timer fires early, it starts again for the time that remains. Moving the deadline is amortised O(1).
  */
 export class Deadline {
   readonly #clock: Clock;

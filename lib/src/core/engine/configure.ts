@@ -1,5 +1,5 @@
-// Process-wide defaults of options that neither a call nor an engine sets. They are module state, the only mutable one of the engine layer
-// besides telemetry listeners.
+// Process-wide defaults of options that neither a call nor an engine sets. They are module state, the only mutable one
+// of the engine layer besides telemetry listeners.
 
 import type { Configuration } from "./run-options.ts";
 

@@ -1,12 +1,15 @@
-// Serializes an engine to JSON and restores it. Data is copied; adapters, tools, executors, middleware, and protocols and projectors of a program are written as names and
-// looked up in a registry.
+// Serializes an engine to JSON and restores it. Data is copied; adapters, tools, executors, middleware, and protocols
+// and projectors of a program are written as names and looked up in a registry.
 //
 // Invariants
-//   1. A description never contains an API key: an engine holds none, and settings that look like a credential are rejected.
-//   2. Nothing that changes what a run does is dropped. A field that is neither data nor found by a name (`toolExecutor`, `toolResultEncoder`, a catalog
-//      or a result schema of the program) is described as `"custom"`, and the registry has to pass it. Otherwise a tool executor that sandboxes
-//      tools would disappear, and the restored engine would run them unprotected.
-//   3. Functions among the options (hooks, `haltWhen`, …) cannot be described, and a description with an unknown field cannot be restored.
+//   1. A description never contains an API key: an engine holds none, and settings that look like a credential are
+//      rejected.
+//   2. Nothing that changes what a run does is dropped. A field that is neither data nor found by a name
+//      (`toolExecutor`, `toolResultEncoder`, a catalog or a result schema of the program) is described as `"custom"`,
+//      and the registry has to pass it. Otherwise a tool executor that sandboxes tools would disappear, and the
+//      restored engine would run them unprotected.
+//   3. Functions among the options (hooks, `haltWhen`, …) cannot be described, and a description with an unknown field
+//      cannot be restored.
 // Only `clock` is left out, because it belongs to the process.
 
 import type { NamedProjector } from "../kernel/internal.ts";
@@ -30,8 +33,9 @@ import { isOwnProtocol } from "./protocol.ts";
 import { isStandardSchema } from "./tool/schema.ts";
 
 /**
- * What {@link restoreEngine} cannot read from a description. Adapters, tools, code executors and middleware are found by name, protocols and projectors by name and version. The other fields replace the field of the
- * same name, also if the description has none, and are required if the described engine had a value that is not data.
+ * What {@link restoreEngine} cannot read from a description. Adapters, tools, code executors and middleware are found
+ * by name, protocols and projectors by name and version. The other fields replace the field of the same name, also if
+ * the description has none, and are required if the described engine had a value that is not data.
  */
 export type EngineRegistry<Context extends CallerContext = CallerContext> = {
   /** Found by their provider. */
@@ -62,8 +66,8 @@ export type EngineRegistry<Context extends CallerContext = CallerContext> = {
 const custom = "custom";
 
 /**
- * Describes an engine as JSON: data is copied, adapters, tools, executors and middleware are named, other functions are marked as required. Throws `MisuseError`
- * with the path of a function among the options.
+ * Describes an engine as JSON: data is copied, adapters, tools, executors and middleware are named, other functions are
+ * marked as required. Throws `MisuseError` with the path of a function among the options.
  */
 export function describeEngine<Context extends CallerContext>(engine: Engine<Context>): JsonObject {
   const {
@@ -119,7 +123,10 @@ function describeSchema(schema: AnySchema | null): Json {
   return plain !== null && "value" in plain ? plain.value : custom;
 }
 
-/** Returns a value as JSON. Throws `MisuseError` with the path of a function, or of an entry that is named like a credential. */
+/**
+ * Returns a value as JSON. Throws `MisuseError` with the path of a function, or of an entry that is named like a
+ * credential.
+ */
 function plainOf(field: string, value: unknown): Json {
   // The `settings` reader, other than `json`, also rejects credentials.
   const parsed = typeof value === "object" && value !== null ? read(settings, value) : read(json, value);
@@ -142,8 +149,8 @@ function describeFallback(fallback: Fallback): Json {
 }
 
 /**
- * Builds an engine from the description of {@link describeEngine}. Throws `EngineError` (`invalid_engine`) for a name that the registry does not have,
- * for a field that the registry has to pass, and for a field that it does not know.
+ * Builds an engine from the description of {@link describeEngine}. Throws `EngineError` (`invalid_engine`) for a name
+ * that the registry does not have, for a field that the registry has to pass, and for a field that it does not know.
  */
 export function restoreEngine(described: JsonObject, registry: EngineRegistry): Engine {
   const {
@@ -223,7 +230,10 @@ function restoreSchema(described: Json): AnySchema | null {
   return described === null || described === custom ? absent("finish", described) : mapOf("finish", described);
 }
 
-/** Returns `null` for a field that the described engine did not have. Throws `EngineError` if it had one, which the registry then has to pass. */
+/**
+ * Returns `null` for a field that the described engine did not have. Throws `EngineError` if it had one, which the
+ * registry then has to pass.
+ */
 function absent(field: string, described: Json): null {
   if (described === null) return null;
   throw invalid(
@@ -257,7 +267,10 @@ function find<T>(what: string, items: readonly T[], nameOf: (item: T) => string,
   throw invalid(`the registry has no ${what} ${JSON.stringify(name)}; it has ${names === "" ? "none" : names}`);
 }
 
-/** Finds the item with the name and version of a description. An older version among `earlier` of an item does not start turns, so it is not found. */
+/**
+ * Finds the item with the name and version of a description. An older version among `earlier` of an item does not start
+ * turns, so it is not found.
+ */
 function findVersion<T extends Identity>(what: string, items: readonly T[], described: Json): T {
   const { name, version } = mapOf(what, described);
   return find(what, items, versionName, versionName({ name: String(name), version: Number(version) }));

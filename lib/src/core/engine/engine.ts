@@ -1,9 +1,12 @@
-// The engine value: adapter, model, tools, instructions and defaults of a run, and the functions that derive one engine from another.
+// The engine value: adapter, model, tools, instructions and defaults of a run, and the functions that derive one engine
+// from another.
 //
 // Invariants
 //   1. An engine is immutable. Every function here returns a new value and shares the unchanged parts.
-//   2. An engine never contains an API key. Keys are looked up for each call (model-call/keys.ts); settings that look like a credential are rejected.
-//   3. Unknown fields are rejected, also from callers without a compiler: a misspelt option must not be ignored silently.
+//   2. An engine never contains an API key. Keys are looked up for each call (model-call/keys.ts); settings that look
+//      like a credential are rejected.
+//   3. Unknown fields are rejected, also from callers without a compiler: a misspelt option must not be ignored
+//      silently.
 
 import type { Clock } from "../clock/clock.ts";
 import type { NamedProjector } from "../kernel/internal.ts";
@@ -60,19 +63,28 @@ export type Engine<Context extends CallerContext = CallerContext> = {
   /** Options that apply to every run of this engine. */
   readonly options: EngineOptions<Context>;
   /**
-   * How replies are interpreted: as text and tool calls (`{ type: "chat" }`), as code to run (`{ type: "code", executor }`), or by a protocol of your own, with a name
-   * and a version. Default: as text and tool calls.
+   * How replies are interpreted: as text and tool calls (`{ type: "chat" }`), as code to run
+   * (`{ type: "code", executor }`), or by a protocol of your own, with a name and a version. Default: as text and tool
+   * calls.
    */
   readonly protocol: EngineProtocol;
-  /** Builds the request of each model call from the turn, with a name and a version; `null`: the request of a conversation (`ChatContextProjector`). */
+  /**
+   * Builds the request of each model call from the turn, with a name and a version; `null`: the request of a
+   * conversation (`ChatContextProjector`).
+   */
   readonly projector: NamedProjector | null;
-  /** Limits, prices and capabilities of models. Default: the built-in catalog; `null`: only what the references of models contain. */
+  /**
+   * Limits, prices and capabilities of models. Default: the built-in catalog; `null`: only what the references of
+   * models contain.
+   */
   readonly catalog: Catalog | null;
-  /** Time and random numbers for retries, tool timeouts, spans and the adapter's timeouts. Default: the system clock. */
+  /**
+   * Time and random numbers for retries, tool timeouts, spans and the adapter's timeouts. Default: the system clock.
+   */
   readonly clock: Clock;
   /**
-   * What durable sessions do with a message that arrives while a turn of this engine is open, if the call does not say; `null`: `reply`
-   * rejects the message and `send` steers the turn. Only the durable runtime reads it.
+   * What durable sessions do with a message that arrives while a turn of this engine is open, if the call does not say;
+   * `null`: `reply` rejects the message and `send` steers the turn. Only the durable runtime reads it.
    */
   readonly whenBusy: WhenBusy | null;
   /** Data of the caller. The library stores it and does not interpret it. */
@@ -111,8 +123,8 @@ const defaults: Engine = {
 };
 
 /**
- * Builds an engine; every field has a default. Throws `MisuseError` for an unknown field, which says where an option belongs that was given in the wrong
- * place, and for an API key among the settings.
+ * Builds an engine; every field has a default. Throws `MisuseError` for an unknown field, which says where an option
+ * belongs that was given in the wrong place, and for an API key among the settings.
  *
  * @example
  * ```ts
@@ -220,9 +232,10 @@ export type Overrides<Context extends CallerContext = CallerContext> = {
 };
 
 /**
- * Returns the engine with the overrides of a call. Total for options from callers without a compiler: options that are not overrides, overrides of a wrong
- * type, and list items that are no tools are ignored. The model is kept as it was given; `resolveModel` looks it up in the catalog. Throws
- * `MisuseError` if the arguments are not an engine and an object.
+ * Returns the engine with the overrides of a call. Total for options from callers without a compiler: options that are
+ * not overrides, overrides of a wrong type, and list items that are no tools are ignored. The model is kept as it was
+ * given; `resolveModel` looks it up in the catalog. Throws `MisuseError` if the arguments are not an engine and an
+ * object.
  */
 export function mergeOpts<Context extends CallerContext>(
   engine: Engine<Context>,
@@ -257,8 +270,8 @@ function isMap(value: unknown): value is { readonly [key: string]: unknown } {
 }
 
 /**
- * Returns the model of a call: that of the overrides, else that of the engine, else `null`. A model that the engine's catalog knows is a reference with its limits,
- * prices and capabilities.
+ * Returns the model of a call: that of the overrides, else that of the engine, else `null`. A model that the engine's
+ * catalog knows is a reference with its limits, prices and capabilities.
  */
 export function resolveModel<Context extends CallerContext>(
   engine: Engine<Context>,

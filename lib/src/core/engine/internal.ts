@@ -1,5 +1,5 @@
-// Names that sibling folders of lib/src use besides the public ones. This is not an entry point of the package: nothing listed here is covered by
-// the rules for public names, and any of it can change in any release.
+// Names that sibling folders of lib/src use besides the public ones. This is not an entry point of the package: nothing
+// listed here is covered by the rules for public names, and any of it can change in any release.
 
 export * from "./index.ts";
 
@@ -64,7 +64,8 @@ export { defaultLimits, defaultTimeouts } from "./model-call/call-limits.ts";
 export type { FetchLike, HttpAnswer } from "./model-call/transport.ts";
 export { TransportFailure, sendRequest, requestIdOf, retryAfter } from "./model-call/transport.ts";
 
-// The system clock and the parser of partial JSON, for layers that may import the engine and not the folders they come from.
+// The system clock and the parser of partial JSON, for layers that may import the engine and not the folders they come
+// from.
 export { nextTask, systemClock } from "../clock/clock.ts";
 export { PartialJson } from "../wire/internal.ts";
 

@@ -30,8 +30,8 @@ const otherNames: ReadonlyMap<string, RunOptionName> = new Map([
 ]);
 
 /**
- * Returns how to set an option that was given somewhere else, as the end of an error message; `null`: the name is not known. Letter case, `_` and `-` are
- * ignored: `max_tokens` is `maxTokens`.
+ * Returns how to set an option that was given somewhere else, as the end of an error message; `null`: the name is not
+ * known. Letter case, `_` and `-` are ignored: `max_tokens` is `maxTokens`.
  */
 export function placeOf(givenName: string): string | null {
   const plainName = plainNameOf(givenName);
@@ -48,8 +48,8 @@ export function placeOf(givenName: string): string | null {
 }
 
 /**
- * Returns how to set an option that is not known to a call, as the end of an error message: the option that was meant, or where it belongs. Other names may
- * be settings of a provider.
+ * Returns how to set an option that is not known to a call, as the end of an error message: the option that was meant,
+ * or where it belongs. Other names may be settings of a provider.
  */
 export function placeInCall(givenName: string): string {
   const plainName = plainNameOf(givenName);
@@ -66,8 +66,9 @@ export function isEngineOption(name: string): boolean {
 }
 
 /**
- * Returns whether a name in `params` is a mistake: an option of the run that is no setting of a model call. It would be sent to the provider, which refuses
- * it. `maxTurns` is read from `params`. `mode` and the settings of a request may also be fields of a provider's API.
+ * Returns whether a name in `params` is a mistake: an option of the run that is no setting of a model call. It would be
+ * sent to the provider, which refuses it. `maxTurns` is read from `params`. `mode` and the settings of a request may
+ * also be fields of a provider's API.
  */
 export function isMisplacedParam(name: string): boolean {
   if (!isEngineOption(name) || !isRunOption(name) || name === "maxTurns" || name === "mode") return false;

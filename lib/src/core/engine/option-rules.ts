@@ -1,5 +1,6 @@
-// Checks options at run time, for callers without a compiler: a misspelt option must not be ignored, and a wrong value must not fail later. A function declares one
-// rule for each of its options; the names that it accepts follow from the rules.
+// Checks options at run time, for callers without a compiler: a misspelt option must not be ignored, and a wrong value
+// must not fail later. A function declares one rule for each of its options; the names that it accepts follow from the
+// rules.
 
 import { MisuseError } from "../model/internal.ts";
 import { describe } from "../model/parse/reading.ts";
@@ -82,8 +83,8 @@ export function namesOf<Fields extends object>(complete: Required<Fields>): { re
 type Path = readonly (string | number)[];
 
 /**
- * Throws `MisuseError`: `unknown_field` for a name without a rule, `invalid_argument` for a value that does not fit. `caller` begins the message. `path`: where the
- * options are.
+ * Throws `MisuseError`: `unknown_field` for a name without a rule, `invalid_argument` for a value that does not fit.
+ * `caller` begins the message. `path`: where the options are.
  */
 export function checkOptions(
   caller: string,

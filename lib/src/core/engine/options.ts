@@ -1,4 +1,5 @@
-// The types of option values. The options themselves are declared in run-options.ts; core/run/plan/plan-options.ts resolves them.
+// The types of option values. The options themselves are declared in run-options.ts; core/run/plan/plan-options.ts
+// resolves them.
 
 import type {
   CallerContext,
@@ -94,7 +95,10 @@ export type ToolResultEncoder = (
 
 /** Functions that a program runs before and after turns, steps and tool calls. */
 export type Hooks<Context extends CallerContext = CallerContext> = {
-  /** Called before a tool call runs. Returns `null` to run it unchanged, new arguments, or an outcome in place of running it. */
+  /**
+   * Called before a tool call runs. Returns `null` to run it unchanged, new arguments, or an outcome in place of
+   * running it.
+   */
   readonly beforeTool?: (call: ToolCall, context: ToolContext<Context>) => BeforeTool | Promise<BeforeTool>;
   /** Called after a tool call. Returns `null` to keep its outcome, or an outcome that replaces it. */
   readonly afterTool?: (
@@ -103,13 +107,15 @@ export type Hooks<Context extends CallerContext = CallerContext> = {
     context: ToolContext<Context>,
   ) => ToolOutcome | null | Promise<ToolOutcome | null>;
   /**
-   * Called once before the first effect of a turn of `chat`, `step` or a session verb. Returns `null` to continue, input to add, or an abort. In a turn that
-   * resumes tool calls, the input is added after these calls. The directive is recorded: a process that takes the turn over does not call the hook again.
+   * Called once before the first effect of a turn of `chat`, `step` or a session verb. Returns `null` to continue,
+   * input to add, or an abort. In a turn that resumes tool calls, the input is added after these calls. The directive
+   * is recorded: a process that takes the turn over does not call the hook again.
    */
   readonly beforeTurn?: (turn: TurnInfo) => CheckpointDirective | Promise<CheckpointDirective>;
   /**
-   * Called after the end of a turn was committed, with its result; not for `generate`, and not again after a crash. It cannot change the result: an error it
-   * throws rejects a run in memory, and is only reported to telemetry if the turn is durable.
+   * Called after the end of a turn was committed, with its result; not for `generate`, and not again after a crash. It
+   * cannot change the result: an error it throws rejects a run in memory, and is only reported to telemetry if the turn
+   * is durable.
    */
   readonly afterTurn?: (result: ChatResult) => void | Promise<void>;
   readonly beforeStep?: (step: number) => void | Promise<void>;
@@ -123,9 +129,9 @@ type BeforeTool =
   | { readonly type: "deny"; readonly reason: string };
 
 /**
- * What a durable session does with a message that arrives while a turn is open. `steer`: the turn reads the message at its next checkpoint.
- * `queue`: the message starts the next turn. `interrupt`: the open turn is cancelled, and the message starts the next turn. `reject`: the call
- * fails with `conflict`.
+ * What a durable session does with a message that arrives while a turn is open. `steer`: the turn reads the message at
+ * its next checkpoint. `queue`: the message starts the next turn. `interrupt`: the open turn is cancelled, and the
+ * message starts the next turn. `reject`: the call fails with `conflict`.
  */
 export type WhenBusy = (typeof busyPolicies)[number];
 export const busyPolicies = ["steer", "queue", "interrupt", "reject"] as const;

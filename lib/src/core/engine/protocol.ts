@@ -1,7 +1,9 @@
-// The protocol and the projector of an engine: the built-in ones, and those of a program, which are found by name and version.
+// The protocol and the projector of an engine: the built-in ones, and those of a program, which are found by name and
+// version.
 //
-// A turn stores the name and the version of its protocol and of its projector (core/run/plan/pinned.ts). `protocolNamed` and `projectorNamed` find the functions again,
-// among the current version of the engine and its `earlier` ones. A process whose engine does not have them leaves the turn as it is.
+// A turn stores the name and the version of its protocol and of its projector (core/run/plan/pinned.ts).
+// `protocolNamed` and `projectorNamed` find the functions again, among the current version of the engine and its
+// `earlier` ones. A process whose engine does not have them leaves the turn as it is.
 
 import type { NamedProjector, NamedProtocol } from "../kernel/internal.ts";
 import type { Rule } from "./option-rules.ts";

@@ -1,6 +1,8 @@
-// Redaction: secrets of a call, in plain and in encoded form, and the redaction hook of the program (`configure({ redact })`).
+// Redaction: secrets of a call, in plain and in encoded form, and the redaction hook of the program
+// (`configure({ redact })`).
 //
-// Failures are redacted before they leave the library: providers echo keys in error messages ("Incorrect API key provided: sk-…").
+// Failures are redacted before they leave the library: providers echo keys in error messages ("Incorrect API key
+// provided: sk-…").
 
 import type { Failure } from "../model/internal.ts";
 
@@ -9,8 +11,9 @@ import { failureShape, read } from "../model/parse/reading.ts";
 import { configuration } from "./configure.ts";
 
 /**
- * Where a text appears. `message`: messages in HTTP responses. `event`: events in HTTP streams. `log`: errors that are reported to telemetry. `provider`: texts of
- * a provider in failures and raw chunks, before they are stored. `record`: turn records in HTTP responses; one in which a text was changed may not be replayable.
+ * Where a text appears. `message`: messages in HTTP responses. `event`: events in HTTP streams. `log`: errors that are
+ * reported to telemetry. `provider`: texts of a provider in failures and raw chunks, before they are stored. `record`:
+ * turn records in HTTP responses; one in which a text was changed may not be replayable.
  */
 export type RedactionPlace = "message" | "event" | "log" | "provider" | "record";
 
@@ -21,8 +24,8 @@ export type Redact = (text: string, place: RedactionPlace) => string;
 export type Secrets = string | readonly string[] | null;
 
 /**
- * Shorter secrets are not redacted. They are placeholders such as `none` for servers without authentication, and redacting them would destroy
- * ordinary words of a message.
+ * Shorter secrets are not redacted. They are placeholders such as `none` for servers without authentication, and
+ * redacting them would destroy ordinary words of a message.
  */
 const shortestSecret = 8;
 
@@ -52,8 +55,8 @@ export function withoutKey(text: string, secrets: Secrets): string {
 }
 
 /**
- * Redacts the secrets of a call from a failure, in every string value at any depth: message, cause, raw body, metadata. The redaction hook of the program
- * applies too. Returns the same object if nothing was redacted.
+ * Redacts the secrets of a call from a failure, in every string value at any depth: message, cause, raw body, metadata.
+ * The redaction hook of the program applies too. Returns the same object if nothing was redacted.
  */
 export function failureWithoutKey(failure: Failure, secrets: Secrets): Failure {
   const remove = secretRemover(secrets);
@@ -70,8 +73,9 @@ export function failureWithoutKey(failure: Failure, secrets: Secrets): Failure {
 }
 
 /**
- * Returns a function that replaces every occurrence of the secrets with `[key]`: as they are, URL-encoded (once or twice, with digits of either case), escaped as in JSON, in
- * hexadecimal, and in Base64, also inside of a longer encoded text. Nothing of a secret is kept outside of the returned function.
+ * Returns a function that replaces every occurrence of the secrets with `[key]`: as they are, URL-encoded (once or
+ * twice, with digits of either case), escaped as in JSON, in hexadecimal, and in Base64, also inside of a longer
+ * encoded text. Nothing of a secret is kept outside of the returned function.
  */
 function secretRemover(secrets: Secrets): (text: string) => string {
   const list = secrets === null ? [] : typeof secrets === "string" ? [secrets] : secrets;
@@ -105,8 +109,8 @@ function formsOf(given: string): readonly string[] {
 }
 
 /**
- * The Base64 characters that depend on the bytes alone, if the bytes begin `offset` bytes after a multiple of three in the encoded text. `Basic` credentials, for
- * example, contain the secret after a user name.
+ * The Base64 characters that depend on the bytes alone, if the bytes begin `offset` bytes after a multiple of three in
+ * the encoded text. `Basic` credentials, for example, contain the secret after a user name.
  */
 function base64Core(bytes: Uint8Array, offset: number): string {
   const padded = new Uint8Array(offset + bytes.length);

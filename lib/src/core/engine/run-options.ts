@@ -2,18 +2,24 @@
 //
 // Theory of operation
 //   `ChatOptions` is the type map: one property for each option. `runOptionTable` has one row for each property;
-//   `satisfies` rejects a missing row and a row without a property. Everything else that depends on the set of options is derived:
-//     - the option types of the verbs (`GenerateOptions`, `StepOptions`), of engines (`EngineOptions`) and of `configure`;
-//     - the names and values that verbs accept, the resolved options of a run, and the fields of a model request (core/run/plan/plan-options.ts);
+//   `satisfies` rejects a missing row and a row without a property. Everything else that depends on the set of options
+//   is derived:
+//     - the option types of the verbs (`GenerateOptions`, `StepOptions`), of engines (`EngineOptions`) and of
+//       `configure`;
+//     - the names and values that verbs accept, the resolved options of a run, and the fields of a model request
+//       (core/run/plan/plan-options.ts);
 //     - what is pinned when a turn starts (core/run/plan/pinned.ts);
-//     - what durable verbs store, and why they refuse the rest (durable/drive/types.ts, durable/drive/durable-options.ts);
+//     - what durable verbs store, and why they refuse the rest (durable/drive/types.ts,
+//       durable/drive/durable-options.ts);
 //     - what an HTTP caller may send (serve/http/routes/turn-options.ts).
-//   lib/test/run-options.test.ts iterates over the table and proves each row: an option that a row lets an engine, `configure`, a durable verb
-//   or an HTTP caller set must have its effect when set there, and must be refused everywhere else.
+//   lib/test/run-options.test.ts iterates over the table and proves each row: an option that a row lets an engine,
+//   `configure`, a durable verb or an HTTP caller set must have its effect when set there, and must be refused
+//   everywhere else.
 //
 // Invariants
 //   1. An HTTP caller can only set what a durable verb stores (`OptionRow`).
-//   2. The order of the rows with `pinned: "params"` is the order in which request parameters are stored. Append, do not sort.
+//   2. The order of the rows with `pinned: "params"` is the order in which request parameters are stored. Append, do
+//      not sort.
 
 import type {
   CallerContext,
@@ -49,8 +55,8 @@ import type { Tool } from "./tool/tool.ts";
 /** Options of `chat` and `stream`: those of `step`, and the conditions that end the run. */
 export type ChatOptions<Context extends CallerContext = CallerContext> = {
   /**
-   * Whether the model must, may or must not call a tool. A forced choice (`"required"`, or a tool) applies to the first reply after a user message, and `prepareStep` can set it
-   * again; `"none"` applies to all. Default: `"auto"`.
+   * Whether the model must, may or must not call a tool. A forced choice (`"required"`, or a tool) applies to the first
+   * reply after a user message, and `prepareStep` can set it again; `"none"` applies to all. Default: `"auto"`.
    */
   readonly toolChoice?: ToolChoice | null;
   /** Whether one reply may contain several tool calls. Default: the provider decides. */
@@ -87,7 +93,9 @@ export type ChatOptions<Context extends CallerContext = CallerContext> = {
   readonly repair?: number;
   /** Settings of the adapter: headers and betas. Merged over those of the engine. */
   readonly adapterOptions?: AdapterOptions;
-  /** More settings by name. Names of request fields set those fields; all others go into the provider's request body. */
+  /**
+   * More settings by name. Names of request fields set those fields; all others go into the provider's request body.
+   */
   readonly params?: JsonObject;
   /** The API key for this call. Never stored or shown. */
   readonly apiKey?: string;
@@ -103,15 +111,19 @@ export type ChatOptions<Context extends CallerContext = CallerContext> = {
   readonly emitToolDeltas?: boolean;
   /** `true` adds the provider's own chunks to the stream as `raw_chunk` events. The result is the same. */
   readonly includeRawChunks?: boolean;
-  /** Receives every event of the model, also those left out of the stream. An error it throws rejects the read of the stream. */
+  /**
+   * Receives every event of the model, also those left out of the stream. An error it throws rejects the read of the
+   * stream.
+   */
   readonly onEvent?: (event: ModelEvent) => void;
   /** The system prompt. Default: that of the engine. */
   readonly instructions?: string;
   /** Tools for this call. A tool replaces the engine's tool of the same name. */
   readonly tools?: readonly Tool<Context>[];
   /**
-   * The names of the tools that the run has, of those of the engine and of the call. The model does not see the others. Default: all. Empty: none. A name that no
-   * tool has is a `MisuseError`. Provider tools without a handler (`providerTools`) are not affected.
+   * The names of the tools that the run has, of those of the engine and of the call. The model does not see the others.
+   * Default: all. Empty: none. A name that no tool has is a `MisuseError`. Provider tools without a handler
+   * (`providerTools`) are not affected.
    */
   readonly activeTools?: readonly string[];
   /** Passed to tool handlers unchanged. Default: that of the session, then that of the engine. */
@@ -123,15 +135,19 @@ export type ChatOptions<Context extends CallerContext = CallerContext> = {
   /** Longest run time of one tool call, in milliseconds. Default: 30,000. A call that takes longer fails. */
   readonly toolTimeout?: number;
   /**
-   * How long running tools may take to answer after a cancel, in milliseconds. Default: 50. Their signal is aborted at once. A result within
-   * this time is recorded before the cancel; a call without one is answered as cancelled. `0`: results after the cancel are dropped.
+   * How long running tools may take to answer after a cancel, in milliseconds. Default: 50. Their signal is aborted at
+   * once. A result within this time is recorded before the cancel; a call without one is answered as cancelled. `0`:
+   * results after the cancel are dropped.
    */
   readonly cancelGraceMs?: number;
-  /** How many tool calls of the run are executed at the same time; the others wait. Default: 16. `Infinity`: all of them. */
+  /**
+   * How many tool calls of the run are executed at the same time; the others wait. Default: 16. `Infinity`: all of
+   * them.
+   */
   readonly maxConcurrency?: number;
   /**
-   * How many tool calls one reply of the model may have. Default: 1,000. A reply with more fails the model call (`malformed_response`, code
-   * `too_many_tool_calls`), and none of its calls runs.
+   * How many tool calls one reply of the model may have. Default: 1,000. A reply with more fails the model call
+   * (`malformed_response`, code `too_many_tool_calls`), and none of its calls runs.
    */
   readonly maxToolCalls?: number;
   /** Longest tool result sent to the model, in characters. Default: 100,000. The middle of a longer one is cut out. */
@@ -139,15 +155,18 @@ export type ChatOptions<Context extends CallerContext = CallerContext> = {
   /** What a failed tool call does to the run. Default: `"continue"`. */
   readonly onToolError?: OnToolError;
   /**
-   * The model reads a general message in place of the text of an exception that a tool threw. Failures that a tool returns (`fail`) are not affected. Default:
-   * `false`: the model reads the text, so that it can correct itself.
+   * The model reads a general message in place of the text of an exception that a tool threw. Failures that a tool
+   * returns (`fail`) are not affected. Default: `false`: the model reads the text, so that it can correct itself.
    */
   readonly hideErrorsFromModel?: boolean;
   /** Runs tool calls in place of their handlers. */
   readonly toolExecutor?: ToolExecutor;
   /** Encodes tool results for the model. Default: JSON. */
   readonly toolResultEncoder?: ToolResultEncoder;
-  /** What a call of an unknown tool does: `"error"` fails the run, `"answer"` returns `not_found` to the model. Default: `"error"`. */
+  /**
+   * What a call of an unknown tool does: `"error"` fails the run, `"answer"` returns `not_found` to the model. Default:
+   * `"error"`.
+   */
   readonly onUnknownTool?: "error" | "answer";
   /** What an empty reply does. Default: `"complete"`; with the code protocol `"error"`. */
   readonly onEmptyReply?: "complete" | "error";
@@ -162,18 +181,21 @@ export type ChatOptions<Context extends CallerContext = CallerContext> = {
   /** Limits on steps, tokens, cost and time. Default: none. */
   readonly budgets?: Budgets;
   /**
-   * Requests the structured answer in a separate model call after the loop. Default: only if the provider needs it. Needs `output`,
-   * or a `responseFormat` of type `json_schema` or `json_object`.
+   * Requests the structured answer in a separate model call after the loop. Default: only if the provider needs it.
+   * Needs `output`, or a `responseFormat` of type `json_schema` or `json_object`.
    */
   readonly structuredFinalize?: boolean;
   /**
-   * The user message that asks for the answer in that model call; `""`: none. It is stored in the thread with the answer, with `structuredFinalize` in
-   * its metadata. Default: `Now provide your final structured response.`
+   * The user message that asks for the answer in that model call; `""`: none. It is stored in the thread with the
+   * answer, with `structuredFinalize` in its metadata. Default: `Now provide your final structured response.`
    */
   readonly structuredFinalizeNudge?: string;
   /** Called before every step; may change model, instructions, tools (by name) and settings. */
   readonly prepareStep?: PrepareStep;
-  /** Called at every checkpoint that another model call can follow; returns input or causes that arrived during the run, or aborts the turn. */
+  /**
+   * Called at every checkpoint that another model call can follow; returns input or causes that arrived during the run,
+   * or aborts the turn.
+   */
   readonly onCheckpoint?: (checkpoint: CheckpointInfo) => CheckpointDirective | Promise<CheckpointDirective>;
 };
 
@@ -183,7 +205,10 @@ export type RunOptionName = keyof ChatOptions;
 export type OptionRow = {
   /** The smallest verb that takes the option: `step` takes all of `generate`, `chat` takes all of `step`. */
   readonly level: "generate" | "step" | "chat";
-  /** Where an engine may set it for all its runs: among its `options`, as a `field` of the engine, as `both`, or not at all. */
+  /**
+   * Where an engine may set it for all its runs: among its `options`, as a `field` of the engine, as `both`, or not at
+   * all.
+   */
   readonly engine: "options" | "field" | "both" | "no";
   /**
    * What of it a turn keeps to its end, whichever process continues it and whatever engine that process has:
@@ -197,7 +222,9 @@ export type OptionRow = {
   readonly number?: NumberRange;
   /** The values that a text may have. */
   readonly words?: readonly string[];
-  /** What any other value has to be, where a wrong value would end the run with an error of the language or be ignored. */
+  /**
+   * What any other value has to be, where a wrong value would end the run with an error of the language or be ignored.
+   */
   readonly kind?: OptionKind;
 } & (
   | { readonly durable: "stored"; readonly http: "if_allowed" | "no" }
@@ -208,19 +235,25 @@ export type OptionRow = {
 export type OptionKind = "function" | "text" | "names" | "signal";
 
 /**
- * Why durable verbs refuse an option:
- * `function` cannot be stored and is set on the engine; `secret` must not be stored; `live` exists only in the process of the caller;
- * `reader` is for the single reader of an in-memory stream; `session` follows from the stored session and its turn.
+ * Why durable verbs refuse an option: `function` cannot be stored and is set on the engine; `secret` must not be
+ * stored; `live` exists only in the process of the caller; `reader` is for the single reader of an in-memory stream;
+ * `session` follows from the stored session and its turn.
  */
 export type DurableRefusal = "function" | "secret" | "live" | "reader" | "session";
 
-/** What most options have: `options` of an engine may set them, a turn stores them, HTTP callers may not set them, and each process resolves them again. */
+/**
+ * What most options have: `options` of an engine may set them, a turn stores them, HTTP callers may not set them, and
+ * each process resolves them again.
+ */
 const usual = { engine: "options", durable: "stored", http: "no", pinned: "no" } as const;
 const generate = { level: "generate", ...usual } as const;
 const step = { level: "step", ...usual } as const;
 const chat = { level: "chat", ...usual } as const;
 
-/** The rules of every option: its level, and what differs from the usual ones. Read by the files that the header lists; a new option needs a row here and a property above. */
+/**
+ * The rules of every option: its level, and what differs from the usual ones. Read by the files that the header lists;
+ * a new option needs a row here and a property above.
+ */
 export const runOptionTable = {
   toolChoice: { ...generate, http: "if_allowed", pinned: "params" },
   parallelToolCalls: { ...generate, http: "if_allowed", pinned: "params" },
@@ -298,7 +331,8 @@ export type GenerateOptions = Pick<ChatOptions, GenerateOption>;
 /** Options of `step` and `streamStep`: those of `generate`, and how tools are run. */
 export type StepOptions<Context extends CallerContext = CallerContext> = Pick<ChatOptions<Context>, StepOption>;
 
-// The options without `output`. The verbs intersect them with a specific schema type; intersecting that with `AnySchema` is slow to check.
+// The options without `output`. The verbs intersect them with a specific schema type; intersecting that with
+// `AnySchema` is slow to check.
 export type GenerateSettings = Pick<ChatOptions, Exclude<GenerateOption, "output">>;
 export type StepSettings<Context extends CallerContext = CallerContext> = Pick<
   ChatOptions<Context>,
@@ -318,8 +352,9 @@ export type EngineOptions<Context extends CallerContext = CallerContext> = Pick<
 /** Defaults of the whole process, used where neither the call nor the engine has a value. */
 export type Configuration = Required<Pick<ChatOptions, OptionsWith<{ readonly configure: true }>>> & {
   /**
-   * A redaction hook: returns each text as it may be shown in HTTP messages and events, in logs, and in stored failures of providers. Text deltas are redacted one
-   * by one, so a secret that spans two deltas is not found in them. If the hook throws, the text is replaced. Default: `null`, none.
+   * A redaction hook: returns each text as it may be shown in HTTP messages and events, in logs, and in stored failures
+   * of providers. Text deltas are redacted one by one, so a secret that spans two deltas is not found in them. If the
+   * hook throws, the text is replaced. Default: `null`, none.
    */
   readonly redact: Redact | null;
 };

@@ -1,8 +1,9 @@
-// Telemetry: spans of runs, model calls and tool calls. They are published to listeners of the process as plain data, and to span observers
-// (`span-observer.ts`), with which `everturn/otel` and `everturn/trace` are built.
+// Telemetry: spans of runs, model calls and tool calls. They are published to listeners of the process as plain data,
+// and to span observers (`span-observer.ts`), with which `everturn/otel` and `everturn/trace` are built.
 //
-// A span covers the work itself: the span of a streaming verb ends when its stream has been read to the end or abandoned, not when the verb
-// returns. Listeners are called synchronously and must not block. Without listeners and observers a span costs one object, and its start and end are not reported.
+// A span covers the work itself: the span of a streaming verb ends when its stream has been read to the end or
+// abandoned, not when the verb returns. Listeners are called synchronously and must not block. Without listeners and
+// observers a span costs one object, and its start and end are not reported.
 
 import type { JsonObject } from "../model/internal.ts";
 import type {
@@ -19,8 +20,8 @@ import { isEverturnError, toCause } from "../model/internal.ts";
 import { redacted } from "./redaction.ts";
 
 /**
- * What a span measures. `generate`, `step` and `chat` are verbs; `model`, `tool` and `code` are effects inside them; `image` is an image call; `embeddings` and `rerank` are
- * attempts at a request for embeddings or a ranking.
+ * What a span measures. `generate`, `step` and `chat` are verbs; `model`, `tool` and `code` are effects inside them;
+ * `image` is an image call; `embeddings` and `rerank` are attempts at a request for embeddings or a ranking.
  */
 export type SpanName = "generate" | "step" | "chat" | "model" | "tool" | "code" | "image" | "embeddings" | "rerank";
 
@@ -78,7 +79,10 @@ export function emitTelemetry(event: TelemetryEvent): void {
 
 const observers = new Set<SpanObserver>();
 
-/** Adds an observer to the spans of the whole process. Returns a function that removes it; spans that have started are followed to their end. */
+/**
+ * Adds an observer to the spans of the whole process. Returns a function that removes it; spans that have started are
+ * followed to their end.
+ */
 export function observeSpans(observer: SpanObserver): () => void {
   observers.add(observer);
   return () => observers.delete(observer);
@@ -113,11 +117,15 @@ export type OpenSpan = {
   readonly within: <T>(work: () => T) => T;
   /** Emits `stop` with the duration. */
   readonly stop: (result: JsonObject, output?: SpanOutput) => void;
-  /** Emits `exception` with the duration and the message of the error. `result` and `output`: what the work had produced. */
+  /**
+   * Emits `exception` with the duration and the message of the error. `result` and `output`: what the work had
+   * produced.
+   */
   readonly fail: (error: unknown, result?: JsonObject, output?: SpanOutput) => void;
   /**
-   * Ends a held span for observers: its result is recorded. Only the first call counts. With `open`, nothing of the work is continued elsewhere: work that has not ended is
-   * reported as ended now, with `open` as its error, and all spans inside end too.
+   * Ends a held span for observers: its result is recorded. Only the first call counts. With `open`, nothing of the
+   * work is continued elsewhere: work that has not ended is reported as ended now, with `open` as its error, and all
+   * spans inside end too.
    */
   readonly record: (open?: SpanError) => void;
   /** Never ends a held span for observers: another process has ended it, and its work was only replayed here. */
@@ -254,7 +262,10 @@ function toSpanError(error: unknown): SpanError {
   return { type: errorReason(error) ?? cause?.name ?? "Error", message };
 }
 
-/** The reason of an Everturn error; otherwise `null`. A thrown value can be anything, also an object whose getters throw. */
+/**
+ * The reason of an Everturn error; otherwise `null`. A thrown value can be anything, also an object whose getters
+ * throw.
+ */
 function errorReason(error: unknown): string | null {
   try {
     return isEverturnError(error) ? error.failure.reason : null;

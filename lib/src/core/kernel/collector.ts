@@ -1,16 +1,20 @@
 // The collector: the one fold from events to results (a reply, a step, a run).
 //
-// Streaming verbs emit events; `await generate(…)`, `step(…)` and `chat(…)` run the stream and return what this class collects from it (R2). The driver uses the same
-// class while a turn runs, and readers use it to build a result from a stream they left early.
+// Streaming verbs emit events; `await generate(…)`, `step(…)` and `chat(…)` run the stream and return what this class
+// collects from it (R2). The driver uses the same class while a turn runs, and readers use it to build a result from a
+// stream they left early.
 //
-// Two levels of state: the draft of the open model call (blocks of text and reasoning, tool calls, usage), which `step_reset` and the end of a step replace;
-// and the completed steps. The text of the block that grows is held in a field of the collector and written back when another block opens.
+// Two levels of state: the draft of the open model call (blocks of text and reasoning, tool calls, usage), which
+// `step_reset` and the end of a step replace; and the completed steps. The text of the block that grows is held in a
+// field of the collector and written back when another block opens.
 //
 // Invariants
 //   1. Total: every event is accepted, in any order, and none throws.
-//   2. A delta costs constant amortised time, whatever came before: text grows by appending, blocks and calls are found by id, nothing is copied.
+//   2. A delta costs constant amortised time, whatever came before: text grows by appending, blocks and calls are found
+//      by id, nothing is copied.
 //   3. `step_reset` discards the open step and nothing else.
-//   4. Answers are in the order of their calls, and of several halts the one with the lowest call index counts, in whatever order the tools finish.
+//   4. Answers are in the order of their calls, and of several halts the one with the lowest call index counts, in
+//      whatever order the tools finish.
 //   5. Reading a result does not change what later events lead to.
 
 import type {
@@ -55,7 +59,10 @@ import { withUniqueCallIds } from "./protocol/unique-calls.ts";
 /** One block of text or reasoning. */
 type Block = { readonly id: string | null; readonly type: "text" | "reasoning"; text: string };
 
-/** A tool call while it is received. `raw`: the JSON text of the arguments so far; `completed`: the call once `tool_call_completed` arrived. */
+/**
+ * A tool call while it is received. `raw`: the JSON text of the arguments so far; `completed`: the call once
+ * `tool_call_completed` arrived.
+ */
 type OpenCall = {
   readonly id: string;
   name: string;
@@ -94,8 +101,8 @@ class Draft {
  */
 export class Collector {
   #draft = new Draft();
-  // The block that receives deltas. Its text grows in `#openText`, where appending is cheapest, and is written to the block when another block
-  // opens or a result is read.
+  // The block that receives deltas. Its text grows in `#openText`, where appending is cheapest, and is written to the
+  // block when another block opens or a result is read.
   #openBlock: Block | null = null;
   #openIsText = false;
   #openId: string | null = null;
@@ -106,14 +113,20 @@ export class Collector {
   readonly #steps: StepResult[] = [];
   #chat: ChatResult | null = null;
 
-  /** `thread`: the thread before the run. It is needed for step and chat results; a reply can be collected without it. */
+  /**
+   * `thread`: the thread before the run. It is needed for step and chat results; a reply can be collected without it.
+   */
   constructor(thread: Thread | null = null) {
     this.#thread = thread;
   }
 
-  /** Adds one event. Throws `MisuseError` for a value that is not an event; events of types that this release does not know are ignored. */
+  /**
+   * Adds one event. Throws `MisuseError` for a value that is not an event; events of types that this release does not
+   * know are ignored.
+   */
   add(event: TurnEvent): void {
-    // Fast path: nearly every event of a long reply is a text delta of the open block. Kept small so that engines inline it; measured twice as fast.
+    // Fast path: nearly every event of a long reply is a text delta of the open block. Kept small so that engines
+    // inline it; measured twice as fast.
     if (event?.type === "text_delta" && typeof event.delta === "string") {
       if (!this.#openIsText || this.#openId !== event.id) this.#open("text", event.id);
       this.#openText += event.delta;
@@ -205,7 +218,10 @@ export class Collector {
     }
   }
 
-  /** The text of the reply so far, or `""`. Deltas take precedence; without deltas it is the text of the completed message. */
+  /**
+   * The text of the reply so far, or `""`. Deltas take precedence; without deltas it is the text of the completed
+   * message.
+   */
   get text(): string {
     if (this.#draft.blocks.size === 0 && this.#draft.completed !== null)
       return messageText(this.#draft.completed.message);
@@ -236,7 +252,10 @@ export class Collector {
     });
   }
 
-  /** The received part of an incomplete reply as a message, or `null`: text and reasoning without tool calls, because those must not run. */
+  /**
+   * The received part of an incomplete reply as a message, or `null`: text and reasoning without tool calls, because
+   * those must not run.
+   */
   partial(): AssistantMessage | null {
     if (this.#draft.completed !== null) return null;
     const parts = this.#blocks()
@@ -256,7 +275,10 @@ export class Collector {
     return { ...open, metadata: { haltedReason: "cancelled", ...open.metadata } };
   }
 
-  /** The result of `chat_completed`; for a stream that was left before that event, a failed or cancelled run with the events received. */
+  /**
+   * The result of `chat_completed`; for a stream that was left before that event, a failed or cancelled run with the
+   * events received.
+   */
   chatResult(): ChatResult {
     if (this.#chat !== null) return this.#chat;
     const thread = this.#needThread("a run");
@@ -314,7 +336,10 @@ export class Collector {
     this.#openText = block.text;
   }
 
-  /** Sets the complete text of a block: the one with this id or, without an id, the newest block of this type without an id. */
+  /**
+   * Sets the complete text of a block: the one with this id or, without an id, the newest block of this type without an
+   * id.
+   */
   #replace(type: Block["type"], id: string | null, text: string): void {
     const unnamed = id === null ? this.#draft.newestUnnamed[type] : null;
     if (unnamed === null) {
@@ -376,8 +401,8 @@ export class Collector {
   }
 
   /**
-   * The calls that need an answer, without those the provider executes itself. A call that the stream left incomplete is taken from the completed message, or
-   * else returned with `arguments: null` and its raw text.
+   * The calls that need an answer, without those the provider executes itself. A call that the stream left incomplete
+   * is taken from the completed message, or else returned with `arguments: null` and its raw text.
    */
   #toolCalls(): readonly ToolCall[] {
     const messageCalls = this.#draft.completed?.message.toolCalls ?? [];
@@ -395,7 +420,10 @@ export class Collector {
     return { ...message, content, toolCalls, finishReason: this.#draft.finishReason };
   }
 
-  /** The result of a step. `done`: the run ends after it, because a tool halted it, or the reply is not paused and asks for no calls (also if its finish reason is `tool_calls`). */
+  /**
+   * The result of a step. `done`: the run ends after it, because a tool halted it, or the reply is not paused and asks
+   * for no calls (also if its finish reason is `tool_calls`).
+   */
   #stepOf(event: StepCompleted): StepResult {
     const order = new Map(event.response.toolCalls.map((call, index) => [call.id, index]));
     // Answers to no call of this reply come last.
@@ -458,7 +486,10 @@ const readFields: { readonly [type: string]: { readonly [field: string]: "string
   chat_completed: { result: "object" },
 };
 
-/** Throws `MisuseError` for a value that is not an event. Constant time: `parse("event", value)` checks an event completely. */
+/**
+ * Throws `MisuseError` for a value that is not an event. Constant time: `parse("event", value)` checks an event
+ * completely.
+ */
 function checkEvent(event: unknown): void {
   if (!isPlainObject(event) || typeof event["type"] !== "string") {
     throw new MisuseError("invalid_argument", `Collector: add takes an event, not ${describe(event)}`);
@@ -503,8 +534,8 @@ function stoppingFailure(result: ToolValue): StepMetadata {
 }
 
 /**
- * The answers to the calls of a step, in call order, as its thread has them; `null` if the thread has no reply with calls. Reads the thread from its
- * end: the cost does not depend on earlier steps (H5).
+ * The answers to the calls of a step, in call order, as its thread has them; `null` if the thread has no reply with
+ * calls. Reads the thread from its end: the cost does not depend on earlier steps (H5).
  */
 function answersIn({ thread, response }: StepCompleted): readonly ToolMessage[] | null {
   if (response.toolCalls.length === 0) return [];

@@ -1,10 +1,13 @@
-// The traces recorded from lash, in our vocabulary: first the twelve that its description names, then the others of the recording by their
-// letters (a, b, c, f, g, i, k, n, p and r are among the twelve).
-// `>` an effect the turn waits for, `<` a response, `!` a notice, `=` the outcome. Where our machine differs on purpose, the title says how and why.
+// The traces recorded from lash, in our vocabulary: first the twelve that its description names, then the others of the
+// recording by their letters (a, b, c, f, g, i, k, n, p and r are among the twelve). `>` an effect the turn waits for,
+// `<` a response, `!` a notice, `=` the outcome. Where our machine differs on purpose, the title says how and why.
 // Differences that hold for all traces:
-//   - effect ids are derived from turn, step and place and not numbered, because they have to be the same on every replay;
-//   - the request and the reply of a model call are not events of the machine: the performer streams text, usage and calls;
-//   - progress is reported before the effects that depend on it are performed, so that the history is a write-ahead log.
+//   - effect ids are derived from turn, step and place and not numbered, because they have to be the same on every
+//     replay;
+//   - the request and the reply of a model call are not events of the machine: the performer streams text, usage and
+//     calls;
+//   - progress is reported before the effects that depend on it are performed, so that the history is a write-ahead
+//     log.
 
 import { checkpointDelivered, modelFailed, projectRequest, toolReturned, TurnMachine } from "everturn/kernel";
 import { adapterFailure, assistant, messageText, system, textPart, toolCall, usage, user } from "everturn/model";
@@ -340,7 +343,7 @@ describe("the other recorded traces", () => {
     expect(kept(parts(["only commentary", "commentary"]))).toBe("only commentary");
   });
 
-  // v (tool values, retry delays), w (outcomes as JSON, cut texts) and the origins of j are tested next to their code: tool-value, retry-delay, outcome
-  // and truncate-text. x (the system prompt of one program, and history as a single text) is not reproduced: instructions belong to the caller, and a
-  // conversation is sent to the model as messages.
+  // v (tool values, retry delays), w (outcomes as JSON, cut texts) and the origins of j are tested next to their code:
+  // tool-value, retry-delay, outcome and truncate-text. x (the system prompt of one program, and history as a single
+  // text) is not reproduced: instructions belong to the caller, and a conversation is sent to the model as messages.
 });

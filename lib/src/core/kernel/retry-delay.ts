@@ -1,4 +1,5 @@
-// The delay of tool retries: exponential backoff without jitter. Whether a failure is retried is decided in core/run/perform/run-tool.ts.
+// The delay of tool retries: exponential backoff without jitter. Whether a failure is retried is decided in
+// core/run/perform/run-tool.ts.
 
 /** The retry policy of a tool. */
 export type RetrySchedule = {
@@ -11,8 +12,9 @@ export type RetrySchedule = {
 };
 
 /**
- * The delay before a retry, in whole milliseconds: the delay the tool asked for (`afterMs`), or `baseDelayMs` doubled with each retry; at most
- * `maxDelayMs`. `retryIndex` is 0 for the first retry. With a base of 100 and a limit of 1000 the delays are 100, 200, 400, 800, 1000.
+ * The delay before a retry, in whole milliseconds: the delay the tool asked for (`afterMs`), or `baseDelayMs` doubled
+ * with each retry; at most `maxDelayMs`. `retryIndex` is 0 for the first retry. With a base of 100 and a limit of 1000
+ * the delays are 100, 200, 400, 800, 1000.
  */
 export function retryDelayMs(schedule: RetrySchedule, retryIndex: number, afterMs: number | null = null): number {
   const delay = afterMs ?? (schedule.baseDelayMs === 0 ? 0 : schedule.baseDelayMs * 2 ** retryIndex);
@@ -20,5 +22,6 @@ export function retryDelayMs(schedule: RetrySchedule, retryIndex: number, afterM
   return Number.isNaN(capped) ? 0 : Math.round(Math.min(Math.max(capped, 0), longestTimer));
 }
 
-// The longest delay of a timer (a signed 32-bit number of milliseconds, about 24.8 days). `setTimeout` fires at once for a longer one.
+// The longest delay of a timer (a signed 32-bit number of milliseconds, about 24.8 days). `setTimeout` fires at once
+// for a longer one.
 const longestTimer = 2 ** 31 - 1;

@@ -2,8 +2,10 @@
 //
 // It checks two properties of every type in the table of parse.ts:
 //   1. The type is assignable to `Json`: it contains no function, date, symbol or `undefined`.
-//   2. No field is optional, except in `metadata` of results, `providerOptions` (message/provider-options.ts), `providerTool` of tools, `prepared` and `approved` of decisions, whose
-//      presence would change effects and the digests of environments in open journals, and `addedNulls` of `message_started`, an event that adapters of programs create. An absent value is `null`, so a value has one serialized form (docs/decisions/0004).
+//   2. No field is optional, except in `metadata` of results, `providerOptions` (message/provider-options.ts),
+//      `providerTool` of tools, `prepared` and `approved` of decisions, whose presence would change effects and the
+//      digests of environments in open journals, and `addedNulls` of `message_started`, an event that adapters of
+//      programs create. An absent value is `null`, so a value has one serialized form (docs/decisions/0004).
 
 import type { FailureCause } from "./failure/failure.ts";
 import type { Json } from "./parse/json.ts";

@@ -1,5 +1,6 @@
-// The closed lists of strings in stored values. Removing a member makes stored data unreadable, so lib/test/museum compares every list
-// exported here with the lists of the newest stored version. Not public: internal.ts re-exports the lists to sibling folders.
+// The closed lists of strings in stored values. Removing a member makes stored data unreadable, so lib/test/museum
+// compares every list exported here with the lists of the newest stored version. Not public: internal.ts re-exports the
+// lists to sibling folders.
 
 export { finishReasons } from "./call/finish-reason.ts";
 export { imageOperations } from "./call/image-operation.ts";

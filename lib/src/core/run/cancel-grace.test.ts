@@ -16,7 +16,10 @@ function deferred<Value>() {
   return { promise, resolve };
 }
 
-/** A run with one reply that calls these tools. `abort` cancels the run once a tool has started; `events` are the events of the run. */
+/**
+ * A run with one reply that calls these tools. `abort` cancels the run once a tool has started; `events` are the events
+ * of the run.
+ */
 function running(
   tools: readonly Tool[],
   options: Omit<ChatOptions, "signal"> = {},

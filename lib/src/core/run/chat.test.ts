@@ -1,4 +1,5 @@
-// Options of a run: limits, budgets, retries, fallback models, structured output, input between steps, code cells, telemetry.
+// Options of a run: limits, budgets, retries, fallback models, structured output, input between steps, code cells,
+// telemetry.
 
 import type { CellResult } from "../engine/internal.ts";
 import type { FakeScript } from "everturn";

@@ -9,9 +9,10 @@ import { AdapterError, request as modelRequest, system } from "../model/internal
 import { planRun } from "./plan/plan.ts";
 
 /**
- * Returns the number of input tokens that the request of `generate` with this input would have, as the provider counts them: instructions, messages, tools and
- * schemas included. Makes one request to the token-counting endpoint of the API (Anthropic, Gemini, OpenAI Responses), without retries and middleware. Throws `AdapterError`:
- * `unsupported_feature` if the API has no such endpoint (Chat Completions), else the error of the provider.
+ * Returns the number of input tokens that the request of `generate` with this input would have, as the provider counts
+ * them: instructions, messages, tools and schemas included. Makes one request to the token-counting endpoint of the API
+ * (Anthropic, Gemini, OpenAI Responses), without retries and middleware. Throws `AdapterError`: `unsupported_feature`
+ * if the API has no such endpoint (Chat Completions), else the error of the provider.
  */
 export async function countTokens<Context extends CallerContext>(
   engine: Engine<Context>,
@@ -52,7 +53,10 @@ export async function countTokens<Context extends CallerContext>(
   return adapter.countTokens(request, call);
 }
 
-/** The first request of a turn with a projector of one's own, if its protocol starts with a model call that may use tools. */
+/**
+ * The first request of a turn with a projector of one's own, if its protocol starts with a model call that may use
+ * tools.
+ */
 function projected<Context extends CallerContext>({ config, input }: Plan<Context>): ModelRequest {
   const { turn } = startTurn({ ...config, protocolDriver: chatProtocol() }, input);
   return projectRequest(config, turn);

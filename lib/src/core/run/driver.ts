@@ -1,39 +1,46 @@
 // The driver: the one loop that awaits effects (R1).
 //
 // Theory of operation
-//   The kernel decides (core/kernel/machine/reducer.ts) and performers act (perform/). The driver connects them through three ports:
+//   The kernel decides (core/kernel/machine/reducer.ts) and performers act (perform/). The driver connects them through
+//   three ports:
 //     journal   the ordered log of what the turn accepted: responses, a cancel, a failure
 //     sink      stores transitions and publishes events
 //     perform   maps an effect to the performer that does the I/O
-//   In memory the ports are a few lines (ports/memory-*.ts); the durable runtime implements them over a storage (runtime/drive/). The
-//   loop does not know the difference.
+//   In memory the ports are a few lines (ports/memory-*.ts); the durable runtime implements them over a storage
+//   (runtime/drive/). The loop does not know the difference.
 //
-//   Callers: `startRun` (run.ts) and no other function. Streaming verbs, awaited verbs, sessions, the durable runtime and replays all start a
-//   run there, so an awaited verb takes the same path as its stream (R2).
+//   Callers: `startRun` (run.ts) and no other function. Streaming verbs, awaited verbs, sessions, the durable runtime
+//   and replays all start a run there, so an awaited verb takes the same path as its stream (R2).
 //
 //   One iteration:
-//     1. commit    the sink stores the transition, the journal item that caused it and its events, then publishes the events
+//     1. commit    the sink stores the transition, the journal item that caused it and its events, then publishes the
+//                  events
 //     2. order     the journal starts the pending effects that have no recorded response; `order` returns at once
-//     3. next      wait for the next journal item, the only wait of the loop: on replay recorded items, then new ones as effects settle
+//     3. next      wait for the next journal item, the only wait of the loop: on replay recorded items, then new ones
+//                  as effects settle
 //     4. transition  the kernel applies the item
 //   So the path of one effect is: effect → performer → response → journal → transition → commit → publish.
 //
-//   Effects of one batch run concurrently. Their responses enter the journal in the order in which they settle, and that order is recorded;
-//   a replay applies them in the recorded order. The loop itself never races promises: racing would make the order depend on timing.
+//   Effects of one batch run concurrently. Their responses enter the journal in the order in which they settle, and
+//   that order is recorded; a replay applies them in the recorded order. The loop itself never races promises: racing
+//   would make the order depend on timing.
 //
 // Cancellation
-//   A cancel is a journal item (Q9). The caller aborts the signal of the performers and puts the cancel into the journal in front of everything that
-//   was not handed out yet; the kernel then ends the turn. Responses that arrive later are never read. If tools are running, the cancel follows
-//   the responses that they settle within the cancel grace (perform/cancel-grace.ts); no effect is performed meanwhile.
+//   A cancel is a journal item (Q9). The caller aborts the signal of the performers and puts the cancel into the
+//   journal in front of everything that was not handed out yet; the kernel then ends the turn. Responses that arrive
+//   later are never read. If tools are running, the cancel follows the responses that they settle within the cancel
+//   grace (perform/cancel-grace.ts); no effect is performed meanwhile.
 //
 // Crash points (durable ports)
 //   before commit n           item n may be lost; its effect is performed again, or its replay policy decides (Q3)
-//   after commit n            a replay applies items 1…n and orders what is pending then; effects 1…n are not performed again (H1)
+//   after commit n            a replay applies items 1…n and orders what is pending then; effects 1…n are not performed
+//                             again (H1)
 //   between commit and order  the same: pending effects are derived from the state (K2)
 //
 // Failures
-//   A performer resolves with a response, also when the model or a tool failed. It rejects only if a function of the user threw or the storage failed;
-//   then `journal.next` rejects, or returns a `failure` item if the turn was accepted durably. A rejecting commit rejects the run.
+//   A performer resolves with a response, also when the model or a tool failed. It rejects only if a function of the
+//   user threw or the storage failed; then `journal.next` rejects, or returns a `failure` item if the turn was accepted
+//   durably. A rejecting commit rejects the run.
 //
 // Invariants
 //   1. No effect is ordered before the transition that caused it is committed (Q1).
@@ -57,8 +64,8 @@ export type Drive = {
   /** Performs an effect. Rejects only if a function of the user threw or the storage failed. */
   readonly perform: (effect: Effect, turn: Turn) => Promise<EffectResponse>;
   /**
-   * The events of a transition, to be committed with it. `item` is the journal item that caused it and `before` the turn it was applied to; both are
-   * `null` for the start of the turn.
+   * The events of a transition, to be committed with it. `item` is the journal item that caused it and `before` the
+   * turn it was applied to; both are `null` for the start of the turn.
    */
   readonly eventsOf: (item: JournalItem | null, before: Turn | null, transition: Transition) => readonly TurnEvent[];
 };

@@ -1,4 +1,5 @@
-// Folds from events to results. An awaited verb is its streaming verb through one of these functions (R2): `step` is `collectStep(streamStep(…))`.
+// Folds from events to results. An awaited verb is its streaming verb through one of these functions (R2): `step` is
+// `collectStep(streamStep(…))`.
 
 import type { ChatResult, Failure, Json, ModelReply, StepResult, Thread, TurnEvent } from "../model/internal.ts";
 
@@ -52,8 +53,9 @@ export async function collectChat(
 }
 
 /**
- * Yields the structured answer while it is being received: after each delta, the value so far. The yielded value
- * is mutated by the next delta, and a new attempt starts over. An optional field that the provider has to write as `null` is absent.
+ * Yields the structured answer while it is being received: after each delta, the value so far. The yielded value is
+ * mutated by the next delta, and a new attempt starts over. An optional field that the provider has to write as `null`
+ * is absent.
  *
  * @example
  * ```ts

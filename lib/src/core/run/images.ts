@@ -1,4 +1,5 @@
-// Image calls: generate, edit, variations. All checks come before the first request, and retries happen here: an adapter makes one attempt.
+// Image calls: generate, edit, variations. All checks come before the first request, and retries happen here: an
+// adapter makes one attempt.
 
 import type {
   AdapterCall,
@@ -169,7 +170,10 @@ function withOptions(request: ImageRequest, options: ImageOptions, model: ModelN
   };
 }
 
-/** Checks, in this order: an adapter, the capabilities of the model, the operations of the adapter, the request. Returns the adapter. */
+/**
+ * Checks, in this order: an adapter, the capabilities of the model, the operations of the adapter, the request. Returns
+ * the adapter.
+ */
 function checkedAdapter(adapter: ImageAdapter | null, request: ImageRequest): ImageAdapter {
   if (adapter === null) {
     throw new EngineError("no_image_adapter", {
@@ -229,7 +233,10 @@ async function withRetries(
   }
 }
 
-/** The result of the work. Rejects with the reason of the signal as soon as it is aborted, even if the work ignores the signal. */
+/**
+ * The result of the work. Rejects with the reason of the signal as soon as it is aborted, even if the work ignores the
+ * signal.
+ */
 function unlessAborted<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     signal.throwIfAborted();

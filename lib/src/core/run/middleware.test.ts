@@ -1,4 +1,5 @@
-// The contract of middleware: order, changes, short circuits, retries, usage, notes, and errors, in memory. lib/test/runtime/middleware.test.ts has the durable part.
+// The contract of middleware: order, changes, short circuits, retries, usage, notes, and errors, in memory.
+// lib/test/runtime/middleware.test.ts has the durable part.
 
 import type { Adapter, FakeScript } from "everturn";
 import type { Middleware } from "everturn/engine";

@@ -18,7 +18,10 @@ type Guessing = {
 
 const base = chatProtocol<Guessing>();
 
-/** The model guesses a word. A wrong guess is recorded and corrected; the right one is the value of the run. Tool calls are those of the chat protocol. */
+/**
+ * The model guesses a word. A wrong guess is recorded and corrected; the right one is the value of the run. Tool calls
+ * are those of the chat protocol.
+ */
 const driver: ProtocolDriver<Guessing> = {
   ...base,
   prepareProtocolIteration(context) {

@@ -1,11 +1,13 @@
 // The lifetime of a run: how it is cancelled, what a cancel reports, and what is released at its end.
 //
-// One AbortController stops all performers, on a cancel and when the run is over. A run is also over when its process loses the lease or hands the turn over;
-// then work of the provider must continue, because another process reads it. `isCancelled` tells the two apart.
+// One AbortController stops all performers, on a cancel and when the run is over. A run is also over when its process
+// loses the lease or hands the turn over; then work of the provider must continue, because another process reads it.
+// `isCancelled` tells the two apart.
 //
-// Order of a cancel: read what the collector received, abort the performers, then put the cancel into the journal, with the usage of the effects that have
-// no recorded response, so that billed tokens are never lost. If tool handlers are running, the cancel follows their responses, or the end of the grace
-// (perform/cancel-grace.ts). Nothing else that performers do after the abort reaches readers or the journal.
+// Order of a cancel: read what the collector received, abort the performers, then put the cancel into the journal, with
+// the usage of the effects that have no recorded response, so that billed tokens are never lost. If tool handlers are
+// running, the cancel follows their responses, or the end of the grace (perform/cancel-grace.ts). Nothing else that
+// performers do after the abort reaches readers or the journal.
 
 import type { Cancellation, Collector, Turn } from "../kernel/internal.ts";
 import type { CancelEvidence, Usage } from "../model/internal.ts";
@@ -94,7 +96,8 @@ export class RunLifetime {
       const usage = [...this.unsettled.values(), openUsage].reduce(addUsage, noUsage);
       return { evidence, received, usage };
     };
-    // An inner turn is also stopped when the run of its tool is over. That is no cancel: another process may continue both.
+    // An inner turn is also stopped when the run of its tool is over. That is no cancel: another process may continue
+    // both.
     this.#isCancelled = this.#plan.options.signal?.reason !== runIsOver;
     const graceIsOver = this.#isCancelled && this.grace.isNeeded ? this.grace.wait() : null;
     this.#abort(new DOMException(reason ?? "cancelled", "AbortError"));

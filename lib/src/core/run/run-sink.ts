@@ -1,4 +1,5 @@
-// The sink of a run: publishes events through the sink of the ports, ends spans when their results are written, and calls the hooks `afterStep` and `afterTurn`.
+// The sink of a run: publishes events through the sink of the ports, ends spans when their results are written, and
+// calls the hooks `afterStep` and `afterTurn`.
 
 import type { Transition } from "../kernel/internal.ts";
 import type { TurnEvent } from "../model/internal.ts";

@@ -5,8 +5,9 @@
 //   an attempt that gives the response           when the response is committed
 //   the verb                                     when the end of the turn is committed
 //   work that runs at the end of the turn        with the verb, as cancelled
-// A durable run that stops without an end, because its process lost the lease or shuts down, ends no further span: the process that continues the turn starts them again
-// under the same keys. A replayed commit ends no span. A run in memory that rejects ends all of its spans.
+// A durable run that stops without an end, because its process lost the lease or shuts down, ends no further span: the
+// process that continues the turn starts them again under the same keys. A replayed commit ends no span. A run in
+// memory that rejects ends all of its spans.
 
 import type { OpenSpan, SpanInput, SpanName } from "../engine/internal.ts";
 import type { CallTool, Transition } from "../kernel/internal.ts";
@@ -29,7 +30,10 @@ export type RunOrigin = {
   readonly acceptedAt: number | null;
   /** The name under which the runtime knows the engine; `null`: it has none. */
   readonly agent: string | null;
-  /** The keys of the turns inside an attempt of a tool call that were begun and have not ended. Absent: such turns are not durable. */
+  /**
+   * The keys of the turns inside an attempt of a tool call that were begun and have not ended. Absent: such turns are
+   * not durable.
+   */
   readonly openChildren?: (effect: CallTool, attempt: number) => Promise<readonly string[]>;
 };
 
@@ -97,7 +101,10 @@ export class RunSpans {
     );
   }
 
-  /** A transition is committed. The spans of an accepted response end with the next written commit, all others with the end of the turn. */
+  /**
+   * A transition is committed. The spans of an accepted response end with the next written commit, all others with the
+   * end of the turn.
+   */
   commit({ turn }: Transition, item: JournalItem | null, committed: Committed): void {
     if (committed === "fresh" || committed === "held") {
       // A call that waits is run again, and its inner turns are continued then; their spans stay open.
@@ -110,7 +117,10 @@ export class RunSpans {
     if (committed === "fresh") this.#endAll();
   }
 
-  /** The accepted responses are written: ends their spans. A handler that still runs, because a turn inside it waits, ends without an error. */
+  /**
+   * The accepted responses are written: ends their spans. A handler that still runs, because a turn inside it waits,
+   * ends without an error.
+   */
   recordAccepted(): void {
     for (const { effectId, waits } of this.#held) {
       for (const span of this.#open.get(effectId) ?? []) span.record(waits ? undefined : abandoned);
@@ -119,7 +129,10 @@ export class RunSpans {
     this.#held = [];
   }
 
-  /** A hook threw after a durable turn had ended. The end is stored, so the error is only reported with the span of the verb. The first one counts. */
+  /**
+   * A hook threw after a durable turn had ended. The end is stored, so the error is only reported with the span of the
+   * verb. The first one counts.
+   */
   failAfterEnd(error: unknown): void {
     this.#lateError ??= { error };
   }
@@ -133,7 +146,9 @@ export class RunSpans {
     else if (this.#endCommit === "replayed") this.root.discard();
   }
 
-  /** The run was rejected. Unless its turn was accepted durably, nothing of it is continued elsewhere: all spans end. */
+  /**
+   * The run was rejected. Unless its turn was accepted durably, nothing of it is continued elsewhere: all spans end.
+   */
   reject(error: unknown, accepted: boolean): void {
     this.root.fail(error);
     if (accepted) return;

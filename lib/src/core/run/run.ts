@@ -1,5 +1,5 @@
-// Assembles a run: a plan (plan/), ports (ports/), its lifetime (run-lifetime.ts), its spans (run-spans.ts), its sink (run-sink.ts), one performer for each
-// effect (perform/), and the driver (driver.ts).
+// Assembles a run: a plan (plan/), ports (ports/), its lifetime (run-lifetime.ts), its spans (run-spans.ts), its sink
+// (run-sink.ts), one performer for each effect (perform/), and the driver (driver.ts).
 
 import type { ProtocolDriver } from "../kernel/internal.ts";
 import type { CallerContext, CancelEvidence, ChatResult, ModelReply, StepResult } from "../model/internal.ts";
@@ -38,7 +38,10 @@ export type Started = Running<Finished> & {
   readonly recordHeld: () => void;
 };
 
-/** Starts a run: drives the turn of a plan over the given ports. The ports get the signal that is aborted when the run ends. */
+/**
+ * Starts a run: drives the turn of a plan over the given ports. The ports get the signal that is aborted when the run
+ * ends.
+ */
 export function startRun<Context extends CallerContext>(
   plan: Plan<Context>,
   portsOf: (signal: AbortSignal) => Ports,
@@ -94,8 +97,8 @@ export function startRun<Context extends CallerContext>(
 }
 
 /**
- * The protocol of a turn. Throws `EngineError` if the engine of this process does not have the protocol or the projector that the turn was accepted with: a durable turn
- * is then continued by another process.
+ * The protocol of a turn. Throws `EngineError` if the engine of this process does not have the protocol or the
+ * projector that the turn was accepted with: a durable turn is then continued by another process.
  */
 function protocolOf({ pinned: { protocol }, ownProtocol, missing }: RunPlan): ProtocolDriver {
   if (missing.length > 0) throw missingParts(missing);

@@ -1,11 +1,12 @@
 // Derives the events that are committed with a transition (core/run/driver.ts, step 1) and the result of the run.
 //
-// Two kinds of events exist. Live events (deltas, progress, retries) are emitted by performers while an effect runs and are not stored. The events of
-// this file are stored: they follow from the journal item and the transition it caused, and from nothing else, so a replay of the same items derives
-// the same events. The collector receives both kinds and builds the step results from them.
+// Two kinds of events exist. Live events (deltas, progress, retries) are emitted by performers while an effect runs and
+// are not stored. The events of this file are stored: they follow from the journal item and the transition it caused,
+// and from nothing else, so a replay of the same items derives the same events. The collector receives both kinds and
+// builds the step results from them.
 //
-// The class also keeps the counters that budgets need (steps, time, idle model calls). They are sums over recorded responses, so a replay restores them
-// and an outage does not count as time (Q12).
+// The class also keeps the counters that budgets need (steps, time, idle model calls). They are sums over recorded
+// responses, so a replay restores them and an outage does not count as time (Q12).
 
 import type {
   CallTool,
@@ -102,8 +103,8 @@ export class TransitionEvents {
   }
 
   /**
-   * The events of a transition, in order: those of the response (tool results, questions, approvals), then those of the notices (errors, the end of the
-   * step, the end of the run). A response that was not accepted has none.
+   * The events of a transition, in order: those of the response (tool results, questions, approvals), then those of the
+   * notices (errors, the end of the step, the end of the run). A response that was not accepted has none.
    */
   readonly eventsOf = (item: JournalItem | null, before: Turn | null, transition: Transition): readonly TurnEvent[] => {
     if (transition.status !== "accepted") return [];
@@ -161,7 +162,9 @@ export class TransitionEvents {
     return response.type === "tool_waits" ? this.#waits(effect, response) : this.#returned(effect, response, inCell);
   }
 
-  /** The event of a call that waits. Manual calls and unknown outcomes have none: they are in the result of the step. */
+  /**
+   * The event of a call that waits. Manual calls and unknown outcomes have none: they are in the result of the step.
+   */
   #waits({ call, idempotencyKey }: CallTool, response: ToolWaits): readonly TurnEvent[] {
     const { reason, opts, question } = response;
     const identity = { toolCallId: call.id, toolName: call.name, opts };
@@ -234,7 +237,10 @@ export class TransitionEvents {
     return entries.slice(input.events.length, length).map((event) => ({ protocol: protocol.name, event }));
   }
 
-  /** The metadata of the result: the details of the outcome, manual calls, and how the loop ended before a structured call. */
+  /**
+   * The metadata of the result: the details of the outcome, manual calls, and how the loop ended before a structured
+   * call.
+   */
   #metadata(outcome: TurnOutcome, { pass1, pass2Error, pendingToolCalls }: Ending): ChatMetadata {
     const structuredFinalize =
       pass1 === null ? {} : { structuredFinalize: { pass1Halted: haltedReasonOf(pass1), pass2Error } };

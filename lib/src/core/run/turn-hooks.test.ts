@@ -1,4 +1,5 @@
-// The hooks `beforeTurn` and `afterTurn`, and the directives of `onCheckpoint`, in memory. The durable cases are in durable/program-callbacks.test.ts.
+// The hooks `beforeTurn` and `afterTurn`, and the directives of `onCheckpoint`, in memory. The durable cases are in
+// durable/program-callbacks.test.ts.
 
 import type { ChatOptions } from "everturn";
 import type { TurnCause } from "everturn/kernel";

@@ -1,14 +1,16 @@
 // The return value of streaming verbs: an async iterable of events, and the result of the run.
 //
 // Theory of operation
-//   The run starts lazily, with the first event or the result that is requested (R4). Producers (performers and commits) push batches of events with `emit`, the
-//   reader takes single events with `next`. Batches are queued as they are, without copying.
+//   The run starts lazily, with the first event or the result that is requested (R4). Producers (performers and
+//   commits) push batches of events with `emit`, the reader takes single events with `next`. Batches are queued as they
+//   are, without copying.
 //
-//   Backpressure: if a reader has more than `highWater` unread events, `emit` returns a promise that resolves when half of them are read. The run awaits it, so a slow reader
-//   slows the model stream down. It does not apply when the result was requested (`#isResultRequested`): awaiting the result without reading would deadlock.
+//   Backpressure: if a reader has more than `highWater` unread events, `emit` returns a promise that resolves when half
+//   of them are read. The run awaits it, so a slow reader slows the model stream down. It does not apply when the
+//   result was requested (`#isResultRequested`): awaiting the result without reading would deadlock.
 //
-//   A caller that only asks for the result never reads events. Until it is known whether events are read, up to `highWater` of them are kept; beyond that they are
-//   dropped, and a later attempt to iterate throws.
+//   A caller that only asks for the result never reads events. Until it is known whether events are read, up to
+//   `highWater` of them are kept; beyond that they are dropped, and a later attempt to iterate throws.
 //
 // Invariants
 //   1. The run is started at most once and its events can be iterated once.
@@ -56,7 +58,10 @@ export class TurnStream<Result = unknown> implements AsyncIterable<TurnEvent> {
   #blockedProducers: (() => void)[] = [];
   /** The result was requested: producers no longer wait for the reader. */
   #isResultRequested = false;
-  /** `undefined`: the run goes on; `null`: it ended; otherwise it failed, and the error was not reported to a reader yet. */
+  /**
+   * `undefined`: the run goes on; `null`: it ended; otherwise it failed, and the error was not reported to a reader
+   * yet.
+   */
   #ended: { readonly error: unknown } | null | undefined;
   /** Whether events are read. `no`: they were dropped. */
   #reading: "undecided" | "yes" | "no" = "undecided";
@@ -97,7 +102,10 @@ export class TurnStream<Result = unknown> implements AsyncIterable<TurnEvent> {
     return new TurnStream(begin, () => text, this.#wanted);
   }
 
-  /** Iterates the events. Throws `MisuseError` the second time, and if events were dropped because only the result was requested. */
+  /**
+   * Iterates the events. Throws `MisuseError` the second time, and if events were dropped because only the result was
+   * requested.
+   */
   [Symbol.asyncIterator](): AsyncIterator<TurnEvent, undefined> {
     if (this.#reading !== "undecided") {
       const why =
@@ -150,7 +158,8 @@ export class TurnStream<Result = unknown> implements AsyncIterable<TurnEvent> {
       this.#batch = this.#queue[this.#handedOut] ?? [];
       this.#index = 0;
       this.#handedOut += 1;
-      // Read batches are removed now and then, not one by one: `shift` on a long array is linear, so reading would be quadratic.
+      // Read batches are removed now and then, not one by one: `shift` on a long array is linear, so reading would be
+      // quadratic.
       if (this.#handedOut > 1024 || this.#handedOut > this.#queue.length) {
         this.#queue = this.#queue.slice(this.#handedOut);
         this.#handedOut = 0;
@@ -215,7 +224,8 @@ export class TurnStream<Result = unknown> implements AsyncIterable<TurnEvent> {
   async #leave(): Promise<void> {
     this.#dropEvents();
     this.#release();
-    // A run that was never started is started and stopped: its result is a run that was cancelled before its first effect.
+    // A run that was never started is started and stopped: its result is a run that was cancelled before its first
+    // effect.
     const running = this.#start();
     running.stop();
     await running.result.then(

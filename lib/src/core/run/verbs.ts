@@ -1,7 +1,8 @@
 // The verbs `generate`, `step`, `chat` and their streaming variants.
 //
-// An awaited verb runs its streaming variant and collects the events (R2). The three verbs run the same turn machine and differ in where the turn stops: after one reply,
-// after one step (a reply and its tools), or at the end of the turn.
+// An awaited verb runs its streaming variant and collects the events (R2). The three verbs run the same turn machine
+// and differ in where the turn stops: after one reply, after one step (a reply and its tools), or at the end of the
+// turn.
 
 import type {
   AnySchema,
@@ -191,7 +192,10 @@ function streamOf<Context extends CallerContext, Result>(
   );
 }
 
-/** `context.runChild` in memory: an inner turn is an ordinary run with the signal of its call. It is not durable and cannot wait. */
+/**
+ * `context.runChild` in memory: an inner turn is an ordinary run with the signal of its call. It is not durable and
+ * cannot wait.
+ */
 function childrenOf<Context extends CallerContext>(plan: Plan<Context>, tenant: string | null): PlanChild {
   return (_, __, signal, addUsage, ___, span) =>
     async (engine, input, options = {}) => {
@@ -212,7 +216,10 @@ function textOfChat({ finalResponse }: ChatResult): string {
   return finalResponse === null ? "" : (replyText(finalResponse) ?? "");
 }
 
-/** The result of an inner turn with its structured output: converted by the schema of the call, otherwise as JSON; `null`: it has none. */
+/**
+ * The result of an inner turn with its structured output: converted by the schema of the call, otherwise as JSON;
+ * `null`: it has none.
+ */
 export function childResult<Output>(
   result: ChatResult,
   schema: OutputSchema<Output> | undefined,
@@ -225,7 +232,10 @@ export async function childResult(
   return { output, ...(await withOutput(result, result.finalResponse, schema)) };
 }
 
-/** Adds `output`: the value parsed by the schema of the caller once more, because a schema may transform it into more than JSON (dates, classes). */
+/**
+ * Adds `output`: the value parsed by the schema of the caller once more, because a schema may transform it into more
+ * than JSON (dates, classes).
+ */
 export async function withOutput<Result extends object>(
   result: Result,
   reply: ModelReply | null,

@@ -1,11 +1,12 @@
-// Answers to pending calls: results, decisions, and user messages that answer a question. These functions only record an answer in the
-// session; `continue` runs the session.
+// Answers to pending calls: results, decisions, and user messages that answer a question. These functions only record
+// an answer in the session; `continue` runs the session.
 //
 // An answer goes to one of three places:
 //   - the thread, as a tool message (a call of the model);
 //   - the suspended cell, as the outcome of its call (`cellId` is set);
-//   - a decision of type `forward` on the pending call, if the answer is for a nested turn or for the handler (`path` is not empty). The tool runs
-//     again; the durable runtime passes the answer to the nested turn (Q10), and the performer passes it to the handler (`context.answer`).
+//   - a decision of type `forward` on the pending call, if the answer is for a nested turn or for the handler (`path`
+//     is not empty). The tool runs again; the durable runtime passes the answer to the nested turn (Q10), and the
+//     performer passes it to the handler (`context.answer`).
 
 import type { ChatOptions, CheckableTool, Engine } from "../engine/internal.ts";
 import type { CallAnswer } from "../kernel/internal.ts";
@@ -98,10 +99,11 @@ export function submitToolResults<Context extends CallerContext>(
 }
 
 /**
- * Approves or denies a pending call and returns the session. With a `digest`, the decision counts only for the call that the digest was read
- * from: another one throws `SessionError` (`call_changed`). An approval of a call that cannot run throws, and the call stays pending:
- * `EngineError` (`unknown_tool`) if the engine has no such tool, `MisuseError` if the arguments are invalid. A denial is always possible.
- * `options.tools`: tools that the run gets besides those of the engine.
+ * Approves or denies a pending call and returns the session. With a `digest`, the decision counts only for the call
+ * that the digest was read from: another one throws `SessionError` (`call_changed`). An approval of a call that cannot
+ * run throws, and the call stays pending: `EngineError` (`unknown_tool`) if the engine has no such tool, `MisuseError`
+ * if the arguments are invalid. A denial is always possible. `options.tools`: tools that the run gets besides those of
+ * the engine.
  */
 export async function decide<Context extends CallerContext>(
   engine: Engine<Context>,
@@ -128,7 +130,10 @@ export async function decideWith<Context extends CallerContext>(
   return recordDecision(session, toolCallId, decision);
 }
 
-/** Records a decision on a pending call. Does not check whether the call can run: a call of a tool that is gone is answered `not_found`. */
+/**
+ * Records a decision on a pending call. Does not check whether the call can run: a call of a tool that is gone is
+ * answered `not_found`.
+ */
 export function recordDecision<Context extends CallerContext>(
   session: Session<Context>,
   toolCallId: string,
@@ -158,8 +163,8 @@ function checkDigest(call: PendingToolCall, digest: string | undefined): void {
 }
 
 /**
- * The error of a decision with a digest that is not that of the pending call; `null`: it is. The metadata names what changed and has the call as
- * it is now.
+ * The error of a decision with a digest that is not that of the pending call; `null`: it is. The metadata names what
+ * changed and has the call as it is now.
  */
 export function callChanged(pending: PendingToolCall, digest: string): SessionError | null {
   // Computed again: a program may have changed a field of the session and kept the digest.
@@ -176,7 +181,10 @@ export function callChanged(pending: PendingToolCall, digest: string): SessionEr
   return isComplete ? error : new SessionError("call_changed", { message, metadata: facts });
 }
 
-/** Throws if a call cannot be approved: like {@link decide}. `edited`: arguments of the person; `null`: those that were shown. */
+/**
+ * Throws if a call cannot be approved: like {@link decide}. `edited`: arguments of the person; `null`: those that were
+ * shown.
+ */
 export async function checkApprovable(
   tools: () => readonly CheckableTool[],
   call: PendingToolCall,
@@ -186,8 +194,9 @@ export async function checkApprovable(
 }
 
 /**
- * Throws if an approved call could not run with these arguments (`null`: those that were shown). Of a call of a child agent, the tools are checked as
- * far as they are known: a tool whose handler calls `runChild` itself does not tell its engine.
+ * Throws if an approved call could not run with these arguments (`null`: those that were shown). Of a call of a child
+ * agent, the tools are checked as far as they are known: a tool whose handler calls `runChild` itself does not tell its
+ * engine.
  */
 async function checkRunnable(
   tools: readonly CheckableTool[],
@@ -212,7 +221,10 @@ async function checkRunnable(
   }
 }
 
-/** Is the call a request of a provider for permission to run a call of an MCP server itself? The program has no tool for it. */
+/**
+ * Is the call a request of a provider for permission to run a call of an MCP server itself? The program has no tool for
+ * it.
+ */
 function isRunByProvider({ provider }: PendingToolCall): boolean {
   const item = provider?.data;
   return isPlainObject(item) && item["type"] === "mcp_approval_request";
@@ -228,7 +240,10 @@ async function checkArguments(tool: CheckableTool, args: JsonObject | null): Pro
   });
 }
 
-/** Reads a decision of the caller and fills in defaults. Throws `MisuseError` if it is invalid, or of the internal type `forward`. */
+/**
+ * Reads a decision of the caller and fills in defaults. Throws `MisuseError` if it is invalid, or of the internal type
+ * `forward`.
+ */
 export function parseDecision(input: unknown): Exclude<Decision, { readonly type: "forward" }> {
   const { digest, ...fields } = isPlainObject(input) ? input : {};
   if (digest !== undefined && typeof digest !== "string")
@@ -304,8 +319,8 @@ export type DecisionInput = (
   | ({ readonly type: "deny" } & Partial<Omit<Extract<Decision, { readonly type: "deny" }>, "type">>)
 ) & {
   /**
-   * `digest` of the pending call that was shown to the person who decides. If the call has changed meanwhile, the decision is refused. Absent: the
-   * decision counts for the pending call with this id, whatever it shows.
+   * `digest` of the pending call that was shown to the person who decides. If the call has changed meanwhile, the
+   * decision is refused. Absent: the decision counts for the pending call with this id, whatever it shows.
    */
   readonly digest?: string;
 };
@@ -363,7 +378,9 @@ export function failToolCall<Context extends CallerContext>(
   return withStatus({ ...session, pendingToolCalls, thread: addMessage(session.thread, message) }, false);
 }
 
-/** Returns the session with the result of a call: in the thread, in the suspended cell, or forwarded to a nested turn. */
+/**
+ * Returns the session with the result of a call: in the thread, in the suspended cell, or forwarded to a nested turn.
+ */
 function withAnswer<Context extends CallerContext>(
   session: Session<Context>,
   call: PendingToolCall,
@@ -388,8 +405,8 @@ function withAnswer<Context extends CallerContext>(
 }
 
 /**
- * Returns the session with the status that follows from its pending calls. The current question stays the current one until it is
- * answered; then the next question, if there is one, becomes current.
+ * Returns the session with the status that follows from its pending calls. The current question stays the current one
+ * until it is answered; then the next question, if there is one, becomes current.
  */
 function withStatus<Context extends CallerContext>(
   session: Session<Context>,
@@ -408,7 +425,10 @@ function withStatus<Context extends CallerContext>(
   };
 }
 
-/** Finds the undecided pending call with this id. Throws if there is none, or if its reason does not accept the kind of answer. */
+/**
+ * Finds the undecided pending call with this id. Throws if there is none, or if its reason does not accept the kind of
+ * answer.
+ */
 function pendingCall(session: Session, id: string, answer: "result" | "approve" | "deny"): PendingToolCall {
   const call = session.pendingToolCalls.find((pending) => pending.id === id && isOpen(pending));
   if (call === undefined) {

@@ -1,4 +1,5 @@
-// Entry point `everturn/session`: the verbs that run a session. Import it as a namespace: `import * as session from "everturn/session"`.
+// Entry point `everturn/session`: the verbs that run a session. Import it as a namespace:
+// `import * as session from "everturn/session"`.
 
 export type { DecisionInput } from "./answers.ts";
 export type { SessionInput, SessionResult, SessionStepResult } from "./verbs.ts";

@@ -1,5 +1,5 @@
-// Which verb a session allows in which status. Calling a verb that the status does not allow is a programming error and throws
-// `MisuseError`. A session in the status `error` throws `SessionError` for every verb until `recover` is called.
+// Which verb a session allows in which status. Calling a verb that the status does not allow is a programming error and
+// throws `MisuseError`. A session in the status `error` throws `SessionError` for every verb until `recover` is called.
 //
 //                     start  reply            continue(message)      continue(null)           step   submit, decide
 //   idle, completed   yes    yes              yes                    yes                      yes    no

@@ -1,4 +1,5 @@
-// Applies the result of a run or of a step to the session it was for: thread, status, pending calls, question, pending output, usage, last run.
+// Applies the result of a run or of a step to the session it was for: thread, status, pending calls, question, pending
+// output, usage, last run.
 
 import type { ChatOptions } from "../engine/internal.ts";
 import type {
@@ -48,7 +49,8 @@ export function applyChatResult<Context extends CallerContext>(
     partial: result.partial,
   };
   const { pendingQuestion, pendingToolCallId } = result;
-  // A run that ended for another reason may still have left questions: the first of them becomes the question of the session.
+  // A run that ended for another reason may still have left questions: the first of them becomes the question of the
+  // session.
   const next = pendingQuestion === null && status !== "error" ? nextQuestion(pendingToolCalls) : null;
   const after = {
     ...session,
@@ -77,8 +79,9 @@ function isWait(status: SessionStatus): boolean {
 }
 
 /**
- * Returns the session with the structured output that its next run asks for: `output` and `repair` of the call; without an `output`, what the
- * session has. If the run waits for an answer, the session keeps it. Throws `MisuseError` if the schema cannot be converted to JSON Schema.
+ * Returns the session with the structured output that its next run asks for: `output` and `repair` of the call; without
+ * an `output`, what the session has. If the run waits for an answer, the session keeps it. Throws `MisuseError` if the
+ * schema cannot be converted to JSON Schema.
  */
 export function withPendingOutput<Context extends CallerContext>(
   session: Session<Context>,
@@ -95,7 +98,9 @@ export function withPendingOutput<Context extends CallerContext>(
 /** The options of a run about its structured output. */
 export type OutputOptions = Pick<ChatOptions, "output" | "repair">;
 
-/** Returns the pending calls of a result. A result that only lists manual calls in its metadata has them pending too. */
+/**
+ * Returns the pending calls of a result. A result that only lists manual calls in its metadata has them pending too.
+ */
 function pendingOf({ pendingToolCalls, outcome, metadata, finalResponse }: ChatResult): readonly PendingToolCall[] {
   if (outcome.type !== "manual_tool_calls" || pendingToolCalls.length > 0) return pendingToolCalls;
   return newSession({ pendingToolCalls: metadata.manualToolCalls ?? finalResponse?.toolCalls ?? [] }).pendingToolCalls;
@@ -177,7 +182,10 @@ function sum(before: Usage, more: Usage): Usage {
   return exactSum(before, more) ?? before;
 }
 
-/** Returns the session waiting for the answer to the question of this call. The question is added to the thread as an assistant message. */
+/**
+ * Returns the session waiting for the answer to the question of this call. The question is added to the thread as an
+ * assistant message.
+ */
 export function withQuestion<Context extends CallerContext>(
   session: Session<Context>,
   call: PendingToolCall,

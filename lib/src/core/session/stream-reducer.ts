@@ -1,5 +1,5 @@
-// Computes the session after a run from the events of its stream. The awaited verbs use it over their own streams; a server that forwards
-// events uses it to keep the session.
+// Computes the session after a run from the events of its stream. The awaited verbs use it over their own streams; a
+// server that forwards events uses it to keep the session.
 
 import type { CallerContext, ChatResult, Session, StepResult, TurnEvent } from "../model/internal.ts";
 import type { OutputOptions } from "./project.ts";
@@ -19,7 +19,10 @@ export class StreamReducer<Context extends CallerContext = CallerContext> {
   readonly #mode: "chat" | "step";
   #stepEnded = false;
 
-  /** `output` and `repair` are those of the verb; a session that waits keeps them for the run that continues it. Default: none. */
+  /**
+   * `output` and `repair` are those of the verb; a session that waits keeps them for the run that continues it.
+   * Default: none.
+   */
   constructor(
     session: Session<Context>,
     { mode = "chat", ...outputOptions }: { readonly mode?: "chat" | "step" } & OutputOptions = {},
@@ -48,7 +51,10 @@ export class StreamReducer<Context extends CallerContext = CallerContext> {
     return { session: applyChatResult(this.#session, result), result };
   }
 
-  /** Returns the session after a single step and the result of the step. If the step did not end, the session is unchanged. */
+  /**
+   * Returns the session after a single step and the result of the step. If the step did not end, the session is
+   * unchanged.
+   */
   finalizeStep(): { readonly session: Session<Context>; readonly result: StepResult } {
     const result = this.#collector.stepResult();
     return { session: this.#stepEnded ? applyStepResult(this.#session, result) : this.#session, result };

@@ -1,15 +1,16 @@
 // The verbs of in-memory sessions. A session is plain data: every verb takes one and returns the next.
 //
 // Theory of operation
-//   Each verb has a streaming form and an awaited form. The awaited form runs the streaming form and collects its events with a
-//   `StreamReducer` (R2), so the two cannot differ. Preconditions are checked synchronously, when a verb is called; the run starts when the
-//   stream is first read.
+//   Each verb has a streaming form and an awaited form. The awaited form runs the streaming form and collects its
+//   events with a `StreamReducer` (R2), so the two cannot differ. Preconditions are checked synchronously, when a verb
+//   is called; the run starts when the stream is first read.
 //
-//   A session that still waits (for an answer to a question, or for undecided calls) is not run: the verb records the input and returns a
-//   result with the outcome of the wait.
+//   A session that still waits (for an answer to a question, or for undecided calls) is not run: the verb records the
+//   input and returns a result with the outcome of the wait.
 //
-//   A run with `output` that stops for an answer leaves the schema in the session (`pendingOutput`). The verb that continues the session asks for it
-//   again, so the structured output is not lost by a question or an approval in between.
+//   A run with `output` that stops for an answer leaves the schema in the session (`pendingOutput`). The verb that
+//   continues the session asks for it again, so the structured output is not lost by a question or an approval in
+//   between.
 //
 //   Nothing is stored here. `runtime/` has durable verbs of the same names.
 
@@ -235,7 +236,10 @@ export function recover<Context extends CallerContext>(session: Session<Context>
   return { ...session, status: hasOpenCalls ? "awaiting_tools" : "idle", metadata };
 }
 
-/** Runs the session if nothing in it waits. Otherwise the input is kept and the result states what the session waits for. */
+/**
+ * Runs the session if nothing in it waits. Otherwise the input is kept and the result states what the session waits
+ * for.
+ */
 function runSession<Context extends CallerContext>(
   engine: Engine<Context>,
   session: Session<Context>,

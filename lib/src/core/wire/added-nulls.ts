@@ -1,18 +1,21 @@
 // Where an adapted schema made an optional field nullable, and how such a `null` is removed from a value.
 //
 // Theory of operation
-//   Strict mode of OpenAI has no optional fields: `schema-adaptation.ts` sends an optional field as a required field that may also be `null`. A `null` that the model
-//   writes there stands for an absent field and is removed before the value is validated by the schema of the program. The text of the reply keeps it.
-//   The places are described by the original schema, reduced to the keywords that decide where a value belongs (`addedNullsOf`). A field was made nullable if it is
-//   not in `required` and its schema does not accept `null`. The reduced schema is plain JSON: `message_started` carries it to readers of partial values.
-//   A root that is no object is sent as a field of an object. The keyword `root` of the reduced schema names that field: the value of the program is the value of the field.
-//   A model that does not write the object (without strict mode) has written the value itself.
+//   Strict mode of OpenAI has no optional fields: `schema-adaptation.ts` sends an optional field as a required field
+//   that may also be `null`. A `null` that the model writes there stands for an absent field and is removed before the
+//   value is validated by the schema of the program. The text of the reply keeps it. The places are described by the
+//   original schema, reduced to the keywords that decide where a value belongs (`addedNullsOf`). A field was made
+//   nullable if it is not in `required` and its schema does not accept `null`. The reduced schema is plain JSON:
+//   `message_started` carries it to readers of partial values. A root that is no object is sent as a field of an
+//   object. The keyword `root` of the reduced schema names that field: the value of the program is the value of the
+//   field. A model that does not write the object (without strict mode) has written the value itself.
 //
 // Invariants
 //   1. A `null` that the original schema accepts is never removed.
-//   2. In a union, the first branch decides that matches the value as strict mode writes it: every field is there, an optional one may be `null`. If none does, the
-//      first branch that the value does not contradict.
-//   3. The work is bounded by the number of schema nodes times the number of values: matches are computed once for each pair.
+//   2. In a union, the first branch decides that matches the value as strict mode writes it: every field is there, an
+//      optional one may be `null`. If none does, the first branch that the value does not contradict.
+//   3. The work is bounded by the number of schema nodes times the number of values: matches are computed once for each
+//      pair.
 
 import type { Json, JsonObject, ModelEvent, ToolCall } from "../model/internal.ts";
 import type { AddedNulls } from "./codec.ts";
@@ -32,7 +35,10 @@ export function addedNullsField(
 
 const keptKeywords: ReadonlySet<string> = new Set(["type", "required", "enum", "const", "$ref"]);
 
-/** The reduced schema if strict mode makes a field of it nullable, or if the value is in the field `root` of it; otherwise `null`. */
+/**
+ * The reduced schema if strict mode makes a field of it nullable, or if the value is in the field `root` of it;
+ * otherwise `null`.
+ */
 export function addedNullsOf(schema: JsonObject, root: string | null = null): JsonObject | null {
   const reduced = reducedSchema(schema);
   if (root !== null) return { ...reduced, root };
@@ -113,14 +119,20 @@ function isAddedNull(root: JsonObject, object: JsonObject, name: string): boolea
   return property !== null && !listAt(object, "required").includes(name) && !acceptsNull(root, property);
 }
 
-/** The value without the `null`s, and without the object around it, that the adaptation made possible. `addedNulls` is the result of {@link addedNullsOf}. */
+/**
+ * The value without the `null`s, and without the object around it, that the adaptation made possible. `addedNulls` is
+ * the result of {@link addedNullsOf}.
+ */
 export function removeAddedNulls(addedNulls: JsonObject, value: Json): Json {
   const restored = new NullRemoval(addedNulls).remove(addedNulls, value);
   const inField = valueInField(addedNulls, restored);
   return inField === undefined ? restored : inField;
 }
 
-/** The value of the field that `root` of a reduced schema names. `undefined`: the schema has no `root`, or the value is no object with only that field. */
+/**
+ * The value of the field that `root` of a reduced schema names. `undefined`: the schema has no `root`, or the value is
+ * no object with only that field.
+ */
 export function valueInField(addedNulls: JsonObject, value: Json): Json | undefined {
   const root = textAt(addedNulls, "root");
   const fields = root === null ? null : asObject(value);
@@ -129,8 +141,9 @@ export function valueInField(addedNulls: JsonObject, value: Json): Json | undefi
 }
 
 /**
- * The events of a reply without added `null`s: in the arguments of calls, and in the structured output, which is set here for that. `message_started` says where they are, for
- * readers of the text. `rawArguments` and texts stay as the model wrote them.
+ * The events of a reply without added `null`s: in the arguments of calls, and in the structured output, which is set
+ * here for that. `message_started` says where they are, for readers of the text. `rawArguments` and texts stay as the
+ * model wrote them.
  */
 export function restoreEvents(events: readonly ModelEvent[], { output, tools }: AddedNulls): readonly ModelEvent[] {
   return events.map((event) => {
@@ -168,7 +181,10 @@ function restoreCall<Call extends Pick<ToolCall, "name" | "arguments">>(
 
 class NullRemoval {
   readonly #root: JsonObject;
-  /** Matches by schema and value; `false` while a match is computed, because a reference that leads to itself matches nothing. */
+  /**
+   * Matches by schema and value; `false` while a match is computed, because a reference that leads to itself matches
+   * nothing.
+   */
   readonly #matches = {
     complete: new Map<JsonObject, Map<Json, boolean>>(),
     open: new Map<JsonObject, Map<Json, boolean>>(),
@@ -266,7 +282,10 @@ export class PartialBranches {
     );
   }
 
-  /** Is `null` in this field an added one? The first branch decides that has the field and that no literal received so far contradicts. */
+  /**
+   * Is `null` in this field an added one? The first branch decides that has the field and that no literal received so
+   * far contradicts.
+   */
   isAddedNull(name: string, fields: JsonObject): boolean {
     const branch = this.#candidates(fields).find((candidate) =>
       Object.hasOwn(objectAt(candidate, "properties") ?? {}, name),

@@ -1,5 +1,6 @@
-// The names of audio formats in `input_audio.format` of OpenAI's APIs and of the servers that imitate them. OpenAI reads WAV and MP3
-// (https://platform.openai.com/docs/api-reference/chat/create); OpenRouter also the others (https://openrouter.ai/docs/features/multimodal/audio).
+// The names of audio formats in `input_audio.format` of OpenAI's APIs and of the servers that imitate them. OpenAI
+// reads WAV and MP3 (https://platform.openai.com/docs/api-reference/chat/create); OpenRouter also the others
+// (https://openrouter.ai/docs/features/multimodal/audio).
 
 const formats: ReadonlyMap<string, string> = new Map([
   ["audio/wav", "wav"],

@@ -4,10 +4,12 @@
 //   1. phrases of a context overflow or of a content filter, whatever the status
 //   2. the HTTP status
 //   3. phrases, for errors inside a stream, which have no status
-// A phrase of a rate limit rules out a context overflow: errors about tokens per minute speak of token limits too. Phrases are searched in the code and
-// the message of the error, in lower case. All codecs share the lists: add a phrase here, not in a codec.
+// A phrase of a rate limit rules out a context overflow: errors about tokens per minute speak of token limits too.
+// Phrases are searched in the code and the message of the error, in lower case. All codecs share the lists: add a
+// phrase here, not in a codec.
 //
-// A quota that is used up (`quotaPhrases`) has the reason `rate_limited` like any 429, but `retryable: false`: waiting does not help.
+// A quota that is used up (`quotaPhrases`) has the reason `rate_limited` like any 429, but `retryable: false`: waiting
+// does not help.
 
 import type { AdapterErrorReason, AdapterFailure, Json } from "../model/internal.ts";
 import type { ErrorResponse, WireContext } from "./codec.ts";
@@ -66,7 +68,10 @@ const unsupportedFeaturePhrases = [
   "is not enabled for",
 ];
 
-/** Builds the failure for a response of a provider. 408, 409 and 425 are retryable whatever their reason. `raw` keeps the body as text. */
+/**
+ * Builds the failure for a response of a provider. 408, 409 and 425 are retryable whatever their reason. `raw` keeps
+ * the body as text.
+ */
 export function classify(
   response: ErrorResponse,
   providerError: ProviderError,

@@ -1,5 +1,6 @@
-// Loads codecs with the first request that needs one. A codec has 30 to 50 KB of code, and most programs use one provider: a program that imports an adapter
-// loads the code of its API at the first call, and that of the other APIs never. Bundlers write each codec as a chunk of its own.
+// Loads codecs with the first request that needs one. A codec has 30 to 50 KB of code, and most programs use one
+// provider: a program that imports an adapter loads the code of its API at the first call, and that of the other APIs
+// never. Bundlers write each codec as a chunk of its own.
 //
 // The loaders are constants and not a table, so that a bundler drops those of adapters that a program does not use.
 

@@ -1,4 +1,5 @@
-// A stream with a damaged frame, for every API: the reply fails and can be retried. It never continues without the content of the frame.
+// A stream with a damaged frame, for every API: the reply fails and can be retried. It never continues without the
+// content of the frame.
 
 import type { Codec, Frame, WireContext } from "./codec.ts";
 import type { ModelEvent } from "everturn/model";

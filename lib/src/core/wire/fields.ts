@@ -1,4 +1,5 @@
-// Reads fields of unchecked JSON. A field of another type than expected counts as absent, so decoders never throw on it (W1).
+// Reads fields of unchecked JSON. A field of another type than expected counts as absent, so decoders never throw on it
+// (W1).
 //
 // The readers take `JsonObject | null`, so that lookups can be nested: `textAt(objectAt(body, "error"), "message")`.
 

@@ -1,4 +1,5 @@
-// Images and other files that a model generates: parts of the assistant message, streamed and whole, and what the next request sends of them.
+// Images and other files that a model generates: parts of the assistant message, streamed and whole, and what the next
+// request sends of them.
 
 import type { Codec, WireContext } from "./codec.ts";
 import type { AssistantMessage, Json, JsonObject, Message, ModelEvent } from "everturn/model";

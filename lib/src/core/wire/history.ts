@@ -1,16 +1,20 @@
-// Repairs a history so that any API accepts it. The history may come from another provider, from storage or from the program.
+// Repairs a history so that any API accepts it. The history may come from another provider, from storage or from the
+// program.
 //
 // After `sendableHistory`
-//   - every tool call has exactly one result, directly after the reply that made the call. A missing result is replaced by a placeholder.
-//   - every tool result has a call; results without one are dropped, unless the provider has stored earlier messages, which may hold the call.
+//   - every tool call has exactly one result, directly after the reply that made the call. A missing result is replaced
+//     by a placeholder.
+//   - every tool result has a call; results without one are dropped, unless the provider has stored earlier messages,
+//     which may hold the call.
 //   - every call has a name, and an id that the target accepts and that is unique in the request.
-// Every repair is listed in `omissions` with the reason `repaired`, except changed ids, which change nothing for the model. Lost results are warnings.
+// Every repair is listed in `omissions` with the reason `repaired`, except changed ids, which change nothing for the
+// model. Lost results are warnings.
 //
 // Invariants
-//   1. The id of a call depends only on the calls before it. Appending messages does not change what was sent before, because prompt caches of
-//      providers match by prefix.
-//   2. A message that has to be changed is changed once: the same message object gives the same changed object, so that encoders find it in
-//      their caches, which go by identity.
+//   1. The id of a call depends only on the calls before it. Appending messages does not change what was sent before,
+//      because prompt caches of providers match by prefix.
+//   2. A message that has to be changed is changed once: the same message object gives the same changed object, so that
+//      encoders find it in their caches, which go by identity.
 
 import type { AssistantMessage, Message, ProviderRoute, ToolCall, ToolMessage } from "../model/internal.ts";
 import type { Omission, Quirks } from "./codec.ts";
@@ -20,7 +24,10 @@ import { AdapterError, toolResult } from "../model/internal.ts";
 /** A repaired history. */
 export type SendableHistory = {
   readonly messages: readonly Message[];
-  /** For each of `messages`, the index of its original in the request; for a placeholder result, the index of the reply with its call. */
+  /**
+   * For each of `messages`, the index of its original in the request; for a placeholder result, the index of the reply
+   * with its call.
+   */
   readonly requestIndexes: readonly number[];
   readonly omissions: readonly Omission[];
 };
@@ -108,8 +115,8 @@ function callRepairs({ toolCalls }: AssistantMessage, at: number): readonly Omis
 }
 
 /**
- * The first unused result with this id after the reply at `from`. The search stops at the next reply with a call of the same id, because results
- * from there on belong to that call. Marks the result as used.
+ * The first unused result with this id after the reply at `from`. The search stops at the next reply with a call of the
+ * same id, because results from there on belong to that call. Marks the result as used.
  */
 function takeToolResult(
   id: string,
@@ -175,10 +182,16 @@ function placeholderResult(call: ToolCall): ToolMessage {
   return placeholder;
 }
 
-/** How many ids are tried for one call. Only a rule with very few possible ids (`maxLength: 1`) reaches it; the last id is then used although it repeats. */
+/**
+ * How many ids are tried for one call. Only a rule with very few possible ids (`maxLength: 1`) reaches it; the last id
+ * is then used although it repeats.
+ */
 const maxIdAttempts = 1000;
 
-/** Returns a function that gives each call of a request, in order, an id that no earlier call has. The n-th call with the same id gets `id~n`. */
+/**
+ * Returns a function that gives each call of a request, in order, an id that no earlier call has. The n-th call with
+ * the same id gets `id~n`.
+ */
 function callIdAllocator(rule: CallIds | null): (id: string) => string {
   const sentIds = new Set<string>();
   const useCounts = new Map<string, number>();
@@ -197,8 +210,8 @@ function callIdAllocator(rule: CallIds | null): (id: string) => string {
 }
 
 /**
- * The id, or one derived from it that the target accepts. A hash of the complete id keeps ids apart that differ only in removed characters;
- * {@link callIdAllocator} resolves collisions of the hash.
+ * The id, or one derived from it that the target accepts. A hash of the complete id keeps ids apart that differ only in
+ * removed characters; {@link callIdAllocator} resolves collisions of the hash.
  */
 function acceptedId(originalId: string, rule: CallIds | null): string {
   const id = originalId === "" ? placeholderId : originalId;

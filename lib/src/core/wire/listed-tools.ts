@@ -2,7 +2,10 @@
 
 import type { ModelRequest, ProviderTool } from "../model/internal.ts";
 
-/** The request with the provider tools of `tools` moved to `providerTools`, where encoders expect them. Provider options of a tool are fields of its definition. */
+/**
+ * The request with the provider tools of `tools` moved to `providerTools`, where encoders expect them. Provider options
+ * of a tool are fields of its definition.
+ */
 export function withProviderTools(request: ModelRequest): ModelRequest {
   const moved = request.tools.flatMap(({ providerTool, providerOptions = {} }): readonly ProviderTool[] => {
     if (providerTool === undefined) return [];

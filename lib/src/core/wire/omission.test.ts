@@ -34,7 +34,10 @@ function encode(api: Api, fields: Partial<ModelRequest>, quirks = noQuirks) {
   return codecs[api].codec.encode(request(messages, others), contextOf(api, quirks));
 }
 
-/** `sent`: the body changes. `reported`: a warning names the path. `default`: the API does this without a field. `local`: the field is not for the provider. */
+/**
+ * `sent`: the body changes. `reported`: a warning names the path. `default`: the API does this without a field.
+ * `local`: the field is not for the provider.
+ */
 type Fate = "sent" | "reported" | "default" | "local";
 type Row = {
   readonly name: string;

@@ -3,7 +3,10 @@
 import type { Message, ModelRequest, Warning } from "../model/internal.ts";
 import type { Omission } from "./codec.ts";
 
-/** A setting or a part that the API, the server or the model has no field for. `why` completes the sentence "<path> is not sent: <why>". */
+/**
+ * A setting or a part that the API, the server or the model has no field for. `why` completes the sentence "<path> is
+ * not sent: <why>".
+ */
 export function unsupported(path: string, why: string): Omission {
   return { path, reason: "unsupported", message: `${path} is not sent: ${why}` };
 }
@@ -29,7 +32,10 @@ export function authorName({ name }: Pick<Message, "name">): readonly Omission[]
   return name === null ? [] : [unsupported(".name", "the API has no field for the author of a message")];
 }
 
-/** The fields of `ModelRequest` by the names that the APIs give them. A field of a body that is not listed is the library's own. */
+/**
+ * The fields of `ModelRequest` by the names that the APIs give them. A field of a body that is not listed is the
+ * library's own.
+ */
 const requestFields: ReadonlyMap<string, string> = new Map([
   ["max_completion_tokens", "maxTokens"],
   ["max_output_tokens", "maxTokens"],
@@ -68,7 +74,10 @@ export function removedField(field: string): Omission {
   return unsupported(path, `the server does not accept the field ${field}`);
 }
 
-/** The omission of a message as an omission of the request. Its path, and the start of its sentence, are relative to the message. */
+/**
+ * The omission of a message as an omission of the request. Its path, and the start of its sentence, are relative to the
+ * message.
+ */
 export function inMessage(messagePath: string, omission: Omission): Omission {
   const { path, reason, message } = omission;
   return {

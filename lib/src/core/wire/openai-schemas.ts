@@ -1,4 +1,5 @@
-// Schemas of structured output and of functions in requests to OpenAI, for both of its APIs. Strict mode accepts a subset of JSON Schema: `schema-rules.ts`.
+// Schemas of structured output and of functions in requests to OpenAI, for both of its APIs. Strict mode accepts a
+// subset of JSON Schema: `schema-rules.ts`.
 
 import type { JsonObject, ResponseFormat, ToolSpec } from "../model/internal.ts";
 import type { Omission } from "./codec.ts";
@@ -8,7 +9,10 @@ import { objectParameters } from "./parameters-root.ts";
 import { adaptSchema } from "./schema-adaptation.ts";
 import { openaiStrict } from "./schema-rules.ts";
 
-/** A schema as it is sent. `strict`: the value of the field beside it. `addedNulls`: where fields were made nullable; `null`: nowhere. */
+/**
+ * A schema as it is sent. `strict`: the value of the field beside it. `addedNulls`: where fields were made nullable;
+ * `null`: nowhere.
+ */
 export type SentSchema = {
   readonly schema: JsonObject;
   readonly strict: boolean;
@@ -27,8 +31,10 @@ export function formatSchema(
 }
 
 /**
- * The schema of the parameters of a function. The API refuses an object without `properties`, so a function without parameters has an empty object, and a root that is no
- * object, or that has a union (`parameters-root.ts`). `strict` comes from the provider options or from the metadata of the tool. Provider options with a schema replace the tool's own.
+ * The schema of the parameters of a function. The API refuses an object without `properties`, so a function without
+ * parameters has an empty object, and a root that is no object, or that has a union (`parameters-root.ts`). `strict`
+ * comes from the provider options or from the metadata of the tool. Provider options with a schema replace the tool's
+ * own.
  */
 export function parametersSchema(
   { schema: given, metadata }: ToolSpec,

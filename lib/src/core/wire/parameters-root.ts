@@ -1,10 +1,13 @@
-// Writes the parameters of a function with a root that OpenAI and Anthropic accept: an object without `anyOf`, `oneOf`, `allOf`, `enum` and `not` beside its fields.
+// Writes the parameters of a function with a root that OpenAI and Anthropic accept: an object without `anyOf`, `oneOf`,
+// `allOf`, `enum` and `not` beside its fields.
 //
 // Theory of operation
-//   Arguments are always an object. A union of objects at the root (a discriminated union, or "one of these fields is required", which MCP servers write) is sent as one
-//   object with the fields of all branches: those that every branch requires are required, and a field that branches describe differently is a union. The description of the
-//   object has the keywords that are not sent, so that the model can keep to them; the schema of the program validates the arguments.
-//   Sources: github.com/chatanywhere/GPT_API_free/issues/403 (OpenAI), github.com/anthropics/claude-code/issues/40075 (Anthropic).
+//   Arguments are always an object. A union of objects at the root (a discriminated union, or "one of these fields is
+//   required", which MCP servers write) is sent as one object with the fields of all branches: those that every branch
+//   requires are required, and a field that branches describe differently is a union. The description of the object has
+//   the keywords that are not sent, so that the model can keep to them; the schema of the program validates the
+//   arguments. Sources: github.com/chatanywhere/GPT_API_free/issues/403 (OpenAI),
+//   github.com/anthropics/claude-code/issues/40075 (Anthropic).
 //
 // Invariant: every object that the given schema accepts is accepted by the result.
 
@@ -96,7 +99,10 @@ function merged(parts: readonly ReadonlyMap<string, Json>[]): ReadonlyMap<string
   );
 }
 
-/** The node that a reference leads to, with the keywords beside the reference; `null`: a node of `followed`, to which the references on the way are added. */
+/**
+ * The node that a reference leads to, with the keywords beside the reference; `null`: a node of `followed`, to which
+ * the references on the way are added.
+ */
 function resolved(schema: JsonObject, root: JsonObject, followed: Set<string>): JsonObject | null {
   const node = withoutSingleAllOf(schema);
   const { $ref: reference, ...siblings } = node;

@@ -1,13 +1,14 @@
 // An incremental JSON parser for output that is still being written (partial objects of structured output).
 //
 // Theory of operation
-//   A character automaton (`#state`) with a stack of open arrays and objects. `push` continues from the state of the last call, so the cost of a call is
-//   linear in the new text. Parsing the complete text again for every delta would be quadratic in its length.
-//   The value is one tree that is mutated in place; an open string is written into its place at the end of every `push`.
+//   A character automaton (`#state`) with a stack of open arrays and objects. `push` continues from the state of the
+//   last call, so the cost of a call is linear in the new text. Parsing the complete text again for every delta would
+//   be quadratic in its length. The value is one tree that is mutated in place; an open string is written into its
+//   place at the end of every `push`.
 //
-// It accepts all valid JSON. It is lenient with invalid JSON (it does not check commas or closing brackets), because its result is a preview:
-// the final value is parsed by `JSON.parse`. Keys are defined with `Object.defineProperty`, so a key `__proto__` is a field and no prototype
-// pollution.
+// It accepts all valid JSON. It is lenient with invalid JSON (it does not check commas or closing brackets), because
+// its result is a preview: the final value is parsed by `JSON.parse`. Keys are defined with `Object.defineProperty`, so
+// a key `__proto__` is a field and no prototype pollution.
 
 import type { Json, JsonObject } from "../model/internal.ts";
 
@@ -20,14 +21,17 @@ type OpenContainer = { branches: PartialBranches | null } & (
 );
 
 /**
- * An incremental JSON parser: after `push('{"city": "Ro')` the value is `{ city: "Ro" }`. The value is mutated as text arrives, so a caller that keeps an
- * earlier state copies it. Strings appear as far as they were received, numbers and literals when they are complete; input after the end of the
- * value, or input that cannot be JSON, ends the parsing.
+ * An incremental JSON parser: after `push('{"city": "Ro')` the value is `{ city: "Ro" }`. The value is mutated as text
+ * arrives, so a caller that keeps an earlier state copies it. Strings appear as far as they were received, numbers and
+ * literals when they are complete; input after the end of the value, or input that cannot be JSON, ends the parsing.
  */
 export class PartialJson {
   #root: Json | undefined;
   readonly #stack: OpenContainer[] = [];
-  /** What the next character belongs to. `value`: structure, or the start of a value. `token`: a number or a literal. `broken`: no JSON, the rest is ignored. */
+  /**
+   * What the next character belongs to. `value`: structure, or the start of a value. `token`: a number or a literal.
+   * `broken`: no JSON, the rest is ignored.
+   */
   #state: "value" | "string" | "escape" | "unicode" | "token" | "done" | "broken" = "value";
   #string = "";
   #token = "";
@@ -41,8 +45,8 @@ export class PartialJson {
   readonly #addedNulls: JsonObject | null;
 
   /**
-   * `addedNulls`: where `null` stands for an absent field, which the value then does not have, and the field `root` that the value is in (`added-nulls.ts`).
-   * Default: nowhere, and none.
+   * `addedNulls`: where `null` stands for an absent field, which the value then does not have, and the field `root`
+   * that the value is in (`added-nulls.ts`). Default: nowhere, and none.
    */
   constructor(addedNulls: JsonObject | null = null) {
     this.#addedNulls = addedNulls;

@@ -1,4 +1,5 @@
-// What callers set in the words of a provider's API: options of the request, and provider options in their place, for every codec.
+// What callers set in the words of a provider's API: options of the request, and provider options in their place, for
+// every codec.
 
 import type { Codec, Quirks, WireContext } from "./codec.ts";
 import type { JsonObject, Message, ModelRequest } from "everturn/model";

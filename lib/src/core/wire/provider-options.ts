@@ -1,11 +1,12 @@
-// Merges what the caller sets in the words of a provider's API into what a codec writes: provider options of messages, parts, tools and calls, and the
-// options of the request.
+// Merges what the caller sets in the words of a provider's API into what a codec writes: provider options of messages,
+// parts, tools and calls, and the options of the request.
 //
 // Invariants
-//   1. The caller wins, leaf by leaf: a field of the caller never removes a field beside it. So `output_config: { effort: "low" }` keeps the JSON Schema
-//      that the codec wrote into `output_config.format`.
-//   2. Objects with different values of `type` are alternatives of a union (`{ type: "json_object" }`, `{ type: "json_schema", … }`): the caller's replaces
-//      the other. JSON Schemas and lists are leaves: a merge of two schemas is neither of them.
+//   1. The caller wins, leaf by leaf: a field of the caller never removes a field beside it. So
+//      `output_config: { effort: "low" }` keeps the JSON Schema that the codec wrote into `output_config.format`.
+//   2. Objects with different values of `type` are alternatives of a union (`{ type: "json_object" }`,
+//      `{ type: "json_schema", … }`): the caller's replaces the other. JSON Schemas and lists are leaves: a merge of
+//      two schemas is neither of them.
 //   3. Options of other providers are not read.
 
 import type { Json, JsonObject, ModelRequest, ProviderRoute } from "../model/internal.ts";
@@ -23,8 +24,8 @@ export function optionsFor({ providerOptions }: WithOptions, { provider }: Provi
 }
 
 /**
- * Merges options into the JSON object that a value becomes. Options with another `type` than the object are the whole object: they replace it, so that a text part can be a
- * block that only one provider has.
+ * Merges options into the JSON object that a value becomes. Options with another `type` than the object are the whole
+ * object: they replace it, so that a text part can be a block that only one provider has.
  */
 export function withOptions(encoded: JsonObject, options: JsonObject | null): JsonObject {
   if (options === null) return encoded;
@@ -36,7 +37,10 @@ export function callerFields(request: ModelRequest, route: ProviderRoute): JsonO
   return mergeFields(optionsFor(request, route) ?? {}, request.options);
 }
 
-/** Merges the fields of the caller into those of the codec (invariants 1 and 2). Recursion is bounded by the depth of storable JSON. */
+/**
+ * Merges the fields of the caller into those of the codec (invariants 1 and 2). Recursion is bounded by the depth of
+ * storable JSON.
+ */
 export function mergeFields(encoded: JsonObject, caller: JsonObject): JsonObject {
   const merged = new Map<string, Json>(Object.entries(encoded));
   for (const [key, value] of Object.entries(caller)) {

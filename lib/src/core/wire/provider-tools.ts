@@ -1,14 +1,16 @@
 // Tools that a provider defines, and which of them the program runs.
 //
-// A provider tool is run by the provider (a web search), or by the program (a shell, a text editor): the provider only defines the call and its answer. The
-// calls of the second group reach the program as ordinary tool calls. This file maps the definition of such a tool to the name that its calls have, so that
-// the engine can pair the definition with a handler. The decoders give the calls the same names.
+// A provider tool is run by the provider (a web search), or by the program (a shell, a text editor): the provider only
+// defines the call and its answer. The calls of the second group reach the program as ordinary tool calls. This file
+// maps the definition of such a tool to the name that its calls have, so that the engine can pair the definition with a
+// handler. The decoders give the calls the same names.
 //
 // Names of calls
-//   OpenAI      `shell`, `local_shell`, `apply_patch`, `computer`, `tool_search`: the items have no name; `custom`: the name in the definition;
-//               `mcp`: `mcp_<server label>` for the approval requests of that server
-//   Anthropic   the field `name` of the definition, which the API fixes for each type (`bash_20250124` is `bash`); a toolset has no name, and its calls have the
-//               name of the family (`computer_toolset_20260801` is `computer`)
+//   OpenAI      `shell`, `local_shell`, `apply_patch`, `computer`, `tool_search`: the items have no name; `custom`: the
+//               name in the definition; `mcp`: `mcp_<server label>` for the approval requests of that server
+//   Anthropic   the field `name` of the definition, which the API fixes for each type (`bash_20250124` is `bash`); a
+//               toolset has no name, and its calls have the name of the family (`computer_toolset_20260801` is
+//               `computer`)
 
 import type { JsonObject, ProviderTool } from "../model/internal.ts";
 
@@ -44,7 +46,10 @@ function toolsetFamily(type: string): string | null {
   return /^(computer|browser)_toolset_\d{8}$/.exec(type)?.[1] ?? null;
 }
 
-/** The name of the approval requests of an MCP server: `mcp_` and the label of the server, with the characters and the length of a tool name. */
+/**
+ * The name of the approval requests of an MCP server: `mcp_` and the label of the server, with the characters and the
+ * length of a tool name.
+ */
 export function mcpCallName(serverLabel: string): string {
   return `mcp_${serverLabel.replaceAll(/[^A-Za-z0-9_-]/g, "_")}`.slice(0, 64);
 }
@@ -55,8 +60,8 @@ export function isHostedEnvironment(environment: JsonObject | null): boolean {
 }
 
 /**
- * The name of an Anthropic tool whose type has a date (`web_search_20250305`): the type without the date, unless `toolNamesByType` lists another. `null`: the type
- * has no date, or it is a toolset, which has no name.
+ * The name of an Anthropic tool whose type has a date (`web_search_20250305`): the type without the date, unless
+ * `toolNamesByType` lists another. `null`: the type has no date, or it is a toolset, which has no name.
  */
 export function datedToolName(type: string): string | null {
   const undated = /^(.+)_\d{8}$/.exec(type)?.[1];

@@ -1,18 +1,20 @@
 // Builds one reply: blocks of text, reasoning and tool calls, and opaque parts, in the order in which they start.
 //
 // Theory of operation
-//   A decoder creates one builder for a reply and calls it for everything it reads: append to a block, complete a block, add a part, end. Each method
-//   returns the event for the caller to emit, and updates the block; `end` builds the message from all blocks. Streamed and whole replies go through the same
-//   methods, so they give the same message (W3).
-//   Blocks are addressed by keys of the decoder (an index, an item id), which need not be the ids in events. A text or reasoning block with the id `null`
-//   continues the newest block of its kind.
+//   A decoder creates one builder for a reply and calls it for everything it reads: append to a block, complete a
+//   block, add a part, end. Each method returns the event for the caller to emit, and updates the block; `end` builds
+//   the message from all blocks. Streamed and whole replies go through the same methods, so they give the same message
+//   (W3). Blocks are addressed by keys of the decoder (an index, an item id), which need not be the ids in events. A
+//   text or reasoning block with the id `null` continues the newest block of its kind.
 //
 // Invariants
 //   1. Ids of calls are unique within a reply. The second call with an id gets `id~2`.
 //   2. A call is in the message only after `completeCall`. A call that was cut off leaves its events and no call.
-//   3. Everything in an event can be stored. Replay data of text and reasoning, metadata and parsed arguments that `isStorableJson` refuses are dropped here. The
-//      constructors of calls and parts throw for anything else that cannot be stored; decoders turn that into the failure `malformed_event`.
-//   4. `tool_calls` is the finish reason of exactly the replies that ended normally and hold complete calls for the program.
+//   3. Everything in an event can be stored. Replay data of text and reasoning, metadata and parsed arguments that
+//      `isStorableJson` refuses are dropped here. The constructors of calls and parts throw for anything else that
+//      cannot be stored; decoders turn that into the failure `malformed_event`.
+//   4. `tool_calls` is the finish reason of exactly the replies that ended normally and hold complete calls for the
+//      program.
 
 import type {
   AssistantPart,
@@ -73,7 +75,10 @@ type Block = TextBlock | ReasoningBlock | CallBlock | { readonly type: "part"; r
 /** A part that arrives complete. */
 type CompletePart = ToolResultPart | OpaquePart | ImagePart | FilePart;
 
-/** What a decoder knows at the end of a reply. `rawFinishReason` is the provider's word; `model` is the model that answered. */
+/**
+ * What a decoder knows at the end of a reply. `rawFinishReason` is the provider's word; `model` is the model that
+ * answered.
+ */
 export type ReplyEnd = {
   readonly finishReason: FinishReason | null;
   readonly rawFinishReason: string | null;
@@ -155,7 +160,10 @@ export class ReplyBuilder {
     return { type: "reasoning_completed", id, text: block.text, redacted: block.redacted, provider: block.provider };
   }
 
-  /** Starts a call. `key` (default: its id) addresses the call in later calls of the builder. A repeated id is made unique. */
+  /**
+   * Starts a call. `key` (default: its id) addresses the call in later calls of the builder. A repeated id is made
+   * unique.
+   */
   startCall(
     requestedId: string,
     name: string,
@@ -195,8 +203,9 @@ export class ReplyBuilder {
   }
 
   /**
-   * Completes a call. Its arguments are `details.arguments`, or the parsed `details.raw`, or the parsed deltas. Text that is no JSON object gives
-   * `arguments: null` with the text in `rawArguments`; the tool performer reports that to the model.
+   * Completes a call. Its arguments are `details.arguments`, or the parsed `details.raw`, or the parsed deltas. Text
+   * that is no JSON object gives `arguments: null` with the text in `rawArguments`; the tool performer reports that to
+   * the model.
    */
   completeCall(
     key: string,
@@ -289,8 +298,9 @@ export class ReplyBuilder {
   }
 
   /**
-   * The parts in order. `tool_call` parts mark the place of calls. They are left out if the message has at most one plain text and no calls before it,
-   * because `toolCalls` alone then says the same; such messages are stored as plain text.
+   * The parts in order. `tool_call` parts mark the place of calls. They are left out if the message has at most one
+   * plain text and no calls before it, because `toolCalls` alone then says the same; such messages are stored as plain
+   * text.
    */
   #parts(): readonly AssistantPart[] {
     const parts = this.#blocks.flatMap((block): readonly AssistantPart[] => {
@@ -363,7 +373,9 @@ function storableMetadata(metadata: JsonObject): JsonObject {
   );
 }
 
-/** Parses the arguments of a call. Blank text is `{}`. `null`: the text is no JSON object, or one that cannot be stored. */
+/**
+ * Parses the arguments of a call. Blank text is `{}`. `null`: the text is no JSON object, or one that cannot be stored.
+ */
 export function parseArguments(raw: string): JsonObject | null {
   if (raw.trim() === "") return {};
   const parsed = parseJson(raw);

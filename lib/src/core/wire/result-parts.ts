@@ -1,5 +1,6 @@
-// Parts of tool results that an API does not accept: audio, files of other types, files of another provider. A tool returns them while a turn runs, so an
-// exception would end the turn, and the stored result every later one. The model reads a note in place of the part, and the reply has a warning.
+// Parts of tool results that an API does not accept: audio, files of other types, files of another provider. A tool
+// returns them while a turn runs, so an exception would end the turn, and the stored result every later one. The model
+// reads a note in place of the part, and the reply has a warning.
 //
 // User messages are different: the program wrote them, so the codecs throw for such a part before anything is sent.
 
@@ -9,7 +10,10 @@ import type { Omission } from "./codec.ts";
 import { AdapterError, normalizeContent, textPart } from "../model/internal.ts";
 import { unsupported } from "./omission.ts";
 
-/** The content of a tool result with notes in place of what cannot be sent, and the omissions, with paths relative to the message. */
+/**
+ * The content of a tool result with notes in place of what cannot be sent, and the omissions, with paths relative to
+ * the message.
+ */
 export type SendableResult = { readonly parts: readonly UserPart[]; readonly omissions: readonly Omission[] };
 
 /** Replaces the parts for which `encode` throws `AdapterError` by a note. */

@@ -1,4 +1,5 @@
-// Schemas in the form that each API accepts: the documented rules hold for random schemas, values keep their meaning, and a second adaptation changes nothing.
+// Schemas in the form that each API accepts: the documented rules hold for random schemas, values keep their meaning,
+// and a second adaptation changes nothing.
 
 import type { SchemaRules } from "./schema-rules.ts";
 import type { Json, JsonObject } from "everturn/model";

@@ -1,20 +1,26 @@
-// Adapts a JSON Schema to what an API accepts (`schema-rules.ts`). The only place that does: codecs pass the rules of their API.
+// Adapts a JSON Schema to what an API accepts (`schema-rules.ts`). The only place that does: codecs pass the rules of
+// their API.
 //
 // Theory of operation
 //   One walk over the schema writes each node again:
-//     structure     objects are closed, `oneOf` becomes `anyOf`, a list of types becomes a union of single types, a missing `type` is inferred, keywords beside `$ref`
-//                   move into a union of one branch; an optional field is required and nullable where the API has no optional fields (`added-nulls.ts` undoes that)
-//     constraints   a keyword that the API refuses is named in `description`, so that the model can keep to it; the schema of the program checks it after the reply
+//     structure     objects are closed, `oneOf` becomes `anyOf`, a list of types becomes a union of single types, a
+//                   missing `type` is inferred, keywords beside `$ref` move into a union of one branch; an optional
+//                   field is required and nullable where the API has no optional fields (`added-nulls.ts` undoes that)
+//     constraints   a keyword that the API refuses is named in `description`, so that the model can keep to it; the
+//                   schema of the program checks it after the reply
 //     annotations   keywords without a meaning for the model (`$comment`, `examples`, extensions) are dropped
-//   A schema that has no such form (records, open objects, values of any type, tuples, `allOf`, `not`, conditions) is `inexpressible`. The codec then sends the
-//   original without strict mode, or in another place, with a warning.
-//   OpenAI requires an object at the root, also without strict mode. Another root (a list, a union, a text) is sent as the field `value` of an object, and the value is
-//   taken out of that field before the schema of the program validates it (`root` in `added-nulls.ts`). Parameters of functions are objects: `parameters-root.ts`.
+//   A schema that has no such form (records, open objects, values of any type, tuples, `allOf`, `not`, conditions) is
+//   `inexpressible`. The codec then sends the original without strict mode, or in another place, with a warning. OpenAI
+//   requires an object at the root, also without strict mode. Another root (a list, a union, a text) is sent as the
+//   field `value` of an object, and the value is taken out of that field before the schema of the program validates it
+//   (`root` in `added-nulls.ts`). Parameters of functions are objects: `parameters-root.ts`.
 //
 // Invariants
-//   1. Every value that the original schema accepts has a form that the adapted schema accepts: the same value, with `null` in absent fields that were made nullable.
-//      Exception: objects are closed, so fields that an open object does not name are not possible.
-//   2. A value that the adapted schema accepts, without its added `null`s, is accepted by the original or violates one of the constraints that were moved.
+//   1. Every value that the original schema accepts has a form that the adapted schema accepts: the same value, with
+//      `null` in absent fields that were made nullable. Exception: objects are closed, so fields that an open object
+//      does not name are not possible.
+//   2. A value that the adapted schema accepts, without its added `null`s, is accepted by the original or violates one
+//      of the constraints that were moved.
 //   3. The adaptation of an adapted schema is the same schema.
 
 import type { Json, JsonObject } from "../model/internal.ts";
@@ -25,10 +31,16 @@ import { acceptsNull, addedNullsOf } from "./added-nulls.ts";
 import { asObject, listAt, objectAt, textAt } from "./fields.ts";
 import { annotations, definitionAt, literalsOf, typeOf, typesOf, withoutSingleAllOf } from "./schema-nodes.ts";
 
-/** A schema in the form of an API. `addedNulls`: how a value differs from one of the original schema (`added-nulls.ts`); `null`: not at all. */
+/**
+ * A schema in the form of an API. `addedNulls`: how a value differs from one of the original schema (`added-nulls.ts`);
+ * `null`: not at all.
+ */
 export type AdaptedSchema = { readonly schema: JsonObject; readonly addedNulls: JsonObject | null } & (
   | { readonly type: "adapted" }
-  /** The API has no strict form for the schema. `schema` is the original, with the root that the API requires. `why` names the place and the construct. */
+  /**
+   * The API has no strict form for the schema. `schema` is the original, with the root that the API requires. `why`
+   * names the place and the construct.
+   */
   | { readonly type: "inexpressible"; readonly why: string }
 );
 
@@ -52,7 +64,10 @@ export function adaptSchema(schema: JsonObject, rules: SchemaRules): AdaptedSche
 /** The field of the object that a root of another type is sent in. */
 const valueField = "value";
 
-/** A schema whose root is an object. `field`: the field of it that has the value; `null`: the root is that of the given schema. */
+/**
+ * A schema whose root is an object. `field`: the field of it that has the value; `null`: the root is that of the given
+ * schema.
+ */
 function withObjectRoot(schema: JsonObject): { readonly root: JsonObject; readonly field: string | null } {
   const root = withoutSingleAllOf(withoutRootReference(schema));
   const isUnion = root["type"] === undefined && (root["anyOf"] !== undefined || root["oneOf"] !== undefined);
@@ -73,7 +88,9 @@ function isOfRoot(reference: string): boolean {
   return /^#(?!\/(?:\$defs|definitions)\/)/.test(reference);
 }
 
-/** A closed object with the schema as its only field. References to the root name a definition, to which the root moves. */
+/**
+ * A closed object with the schema as its only field. References to the root name a definition, to which the root moves.
+ */
 function withValueField(schema: JsonObject): JsonObject {
   const { $schema: dialect, $defs, definitions, ...value } = schema;
   const namesRoot = referencesOf(schema, false).some(isOfRoot);

@@ -8,7 +8,10 @@ import { asObject, listAt, objectAt } from "./fields.ts";
 /** Keywords that say nothing about which values belong to a schema. */
 export const annotations: ReadonlySet<string> = new Set(["title", "description"]);
 
-/** The definition that a local reference names; `null`: there is none. `#` and `#/$defs/<name>` are the references that strict mode accepts. */
+/**
+ * The definition that a local reference names; `null`: there is none. `#` and `#/$defs/<name>` are the references that
+ * strict mode accepts.
+ */
 export function definitionAt(root: JsonObject, reference: string): JsonObject | null {
   if (reference === "#") return root;
   const [, group, token] = /^#\/(\$defs|definitions)\/([^/]+)$/.exec(reference) ?? [];

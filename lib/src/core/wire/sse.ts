@@ -1,10 +1,13 @@
-// Parses server-sent events (WHATWG HTML, section 9.2, "Server-sent events"): text in, frames out. The package `eventsource-parser` does the framing
-// (docs/decisions/0013). This file adds
+// Parses server-sent events (WHATWG HTML, section 9.2, "Server-sent events"): text in, frames out. The package
+// `eventsource-parser` does the framing (docs/decisions/0013). This file adds
 //   - a limit on one line or event, so that a server cannot make the process buffer without bound;
-//   - the last event of a stream that ends without the blank line that the specification requires. Some servers omit it.
-//   - errors that are no events: a plain JSON body under the content type of a stream, which is one frame, and the field `error` of llama.cpp until September 2025
-//     (https://github.com/ggml-org/llama.cpp/pull/16109), which is an `error` event;
-//   - the rest of a line that lost characters before its colon, which is a frame whose data is no JSON (`damaged-frame.ts`).
+//   - the last event of a stream that ends without the blank line that the specification requires. Some servers omit
+//     it.
+//   - errors that are no events: a plain JSON body under the content type of a stream, which is one frame, and the
+//     field `error` of llama.cpp until September 2025 (https://github.com/ggml-org/llama.cpp/pull/16109), which is an
+//     `error` event;
+//   - the rest of a line that lost characters before its colon, which is a frame whose data is no JSON
+//     (`damaged-frame.ts`).
 //
 // Invariant (W2): the frames depend on the text and not on the chunks in which it arrives.
 
@@ -23,8 +26,9 @@ export type FrameReader = {
 };
 
 /**
- * The name of a field that is the rest of a line whose other characters were lost: a part of `data`, or a name with punctuation of JSON (`daount":1}`). The specification ignores
- * unknown fields, but such a line held a piece of the reply.
+ * The name of a field that is the rest of a line whose other characters were lost: a part of `data`, or a name with
+ * punctuation of JSON (`daount":1}`). The specification ignores unknown fields, but such a line held a piece of the
+ * reply.
  */
 const damagedField = /["{}[\]\\]|^(?:d?a?t?a|da?t?|a|at|t)$/;
 

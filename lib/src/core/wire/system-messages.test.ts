@@ -1,4 +1,5 @@
-// System messages inside of a conversation: they keep their place where the API allows it, otherwise a warning reports where they are sent.
+// System messages inside of a conversation: they keep their place where the API allows it, otherwise a warning reports
+// where they are sent.
 
 import type { Codec } from "./codec.ts";
 import type { JsonObject, Message } from "everturn/model";

@@ -5,8 +5,9 @@ import type { Json, JsonObject } from "../model/internal.ts";
 import { asObject } from "./fields.ts";
 
 /**
- * The fields of `usage` without a counterpart in `Usage`. `counted` names those that have one, by path (`prompt_tokens_details.cached_tokens`). Objects named
- * `..._details` are flattened to `name.field`, because usage of several steps is added up field by field; their zeros are left out.
+ * The fields of `usage` without a counterpart in `Usage`. `counted` names those that have one, by path
+ * (`prompt_tokens_details.cached_tokens`). Objects named `..._details` are flattened to `name.field`, because usage of
+ * several steps is added up field by field; their zeros are left out.
  */
 export function extraUsage(reported: JsonObject, counted: ReadonlySet<string>): JsonObject {
   const entries = Object.entries(reported).flatMap(([key, value]): readonly [string, Json][] => {

@@ -1,34 +1,41 @@
 // Accepts calls: the one path from a verb to its batch.
 //
 // Theory of operation
-//   1. read     one read of the session, its lease, the row of the idempotency key, the limits of the turn, and the history if this process does not have it
-//   2. repeat   a call whose key was recorded with the same content returns the turn of that call; other content is a `conflict`
-//   3. decide   the verb decides from the rows (`Call.decide`): it changes the session and starts a turn, or adds input to the inbox of the open turn
-//               (steer, queue, interrupt), or throws
-//   4. write    one conditional batch. If this process drives turns, the batch also claims the lease, and the process then drives the turn from the rows it
-//               wrote; nothing is read back
-//   A batch that is refused because another writer has changed one of these rows leads back to 1. An error of the storage may hide a batch that was written (Q1):
-//   with a key the rows are read again, and the call succeeds if its key is recorded. There are no other reads for a turn that starts something new; a verb that
-//   continues a turn, or adds input to one, also reads the rows of that turn.
+//   1. read     one read of the session, its lease, the row of the idempotency key, the limits of the turn, and the
+//               history if this process does not have it
+//   2. repeat   a call whose key was recorded with the same content returns the turn of that call; other content is a
+//               `conflict`
+//   3. decide   the verb decides from the rows (`Call.decide`): it changes the session and starts a turn, or adds input
+//               to the inbox of the open turn (steer, queue, interrupt), or throws
+//   4. write    one conditional batch. If this process drives turns, the batch also claims the lease, and the process
+//               then drives the turn from the rows it wrote; nothing is read back
+//   A batch that is refused because another writer has changed one of these rows leads back to 1. An error of the
+//   storage may hide a batch that was written (Q1): with a key the rows are read again, and the call succeeds if its
+//   key is recorded. There are no other reads for a turn that starts something new; a verb that continues a turn, or
+//   adds input to one, also reads the rows of that turn.
 //
 // The batch that starts a turn
-//   checks   version of the session, absence of the idempotency key, absence of the turn, and the lease row if it is claimed
-//   puts     session row, recent, new messages, start, turn row, pinned configuration (or a check of it), open, due, the idempotency key, the first event,
-//            the lease
+//   checks   version of the session, absence of the idempotency key, absence of the turn, and the lease row if it is
+//            claimed
+//   puts     session row, recent, new messages, start, turn row, pinned configuration (or a check of it), open, due,
+//            the idempotency key, the first event, the lease
 //
 // Failure cases
 //   the session has changed      nothing is written, and the verb decides again
 //   a limit does not admit it    the turn is accepted and waits for the limit (`drive/admission.ts`)
 //   a slot of a limit was taken  another turn was faster; the limits are read again
-//   the lease has changed        another process claimed it. The turn is accepted without the lease, and that process or a worker drives it
+//   the lease has changed        another process claimed it. The turn is accepted without the lease, and that process
+//                                or a worker drives it
 //   the configuration is gone    its row expired and was removed. The batch is written again, with the row
 //   crash after the batch        the turn is open and due when the lease expires; a worker drives it
-//   no free place in the process the turn is stored as due now, and queued here (`ActiveTurns.driveStored`)
-//   this process cannot drive it the verb succeeds, because the batch is written; `result` of the handle rejects with the error
+//   no free place in the process the turn is stored as due now, and queued here (`ActiveTurns.driveStored`) this
+//   process cannot drive it the verb succeeds, because the batch is written; `result` of the handle rejects with the
+//   error
 //
 // Idempotency keys
-//   A verb that is called again with the same key and the same content is accepted once, and every call returns the same turn; so a client may retry after a lost
-//   answer. The row in `accepted` is written in the batch that accepts the verb, and lives as long as the session.
+//   A verb that is called again with the same key and the same content is accepted once, and every call returns the
+//   same turn; so a client may retry after a lost answer. The row in `accepted` is written in the batch that accepts
+//   the verb, and lives as long as the session.
 
 import type { TurnHistory } from "../../core/kernel/internal.ts";
 import type { Json, JsonObject, Session } from "../../core/model/internal.ts";
@@ -68,11 +75,17 @@ export type Call = {
   readonly options: Pick<VerbOptions, "key" | "engine" | "limitKey">;
   /** What is compared under the key. A message has two forms: as the start of a turn, and as input of one. */
   readonly contents: readonly unknown[];
-  /** Decides from the rows; `null`: rows that were read later do not fit to them, and all are read again. Throws if the verb is not possible. */
+  /**
+   * Decides from the rows; `null`: rows that were read later do not fit to them, and all are read again. Throws if the
+   * verb is not possible.
+   */
   readonly decide: (rows: SessionRows) => Promise<Decision | null>;
 };
 
-/** What a verb does with the session that it has read: it starts a turn, or writes a batch of its own, which adds input to the open turn. */
+/**
+ * What a verb does with the session that it has read: it starts a turn, or writes a batch of its own, which adds input
+ * to the open turn.
+ */
 type Decision = TurnDecision | AcceptingBatch;
 
 /** The verb changes the session, and starts a turn unless a call or a question is pending. */
@@ -91,9 +104,15 @@ export type TurnDecision = {
   readonly context: JsonObject | null;
   /** The idempotency key; `null`: none. */
   readonly key: AcceptedKey | null;
-  /** The start row of the turn that the verb continues: the trace of that turn goes on. Default: `null`, the verb starts something new. */
+  /**
+   * The start row of the turn that the verb continues: the trace of that turn goes on. Default: `null`, the verb starts
+   * something new.
+   */
   readonly continues?: TurnStart | null;
-  /** `true`: the caller decides about a pending call, which adds no input, so the caller is not among those that started the turn. Default: `false`. */
+  /**
+   * `true`: the caller decides about a pending call, which adds no input, so the caller is not among those that started
+   * the turn. Default: `false`.
+   */
   readonly isDecision?: boolean;
   /** Input that the turn starts with and that the history does not keep: a transient message or a turn cause. */
   readonly input?: InboxEntry;
@@ -120,8 +139,8 @@ export type AcceptedKey = { readonly name: string; readonly digest: string };
 type SessionBefore = StoredSession & Pick<ExistingSession, "leaseRow" | "limits" | "entries">;
 
 /**
- * Accepts a call, and drives the turn if this process drives turns and has a free place. Rejects with what the verb throws, with `ValidationError` for a blank user
- * message, and with what `planRun` throws; nothing is written then.
+ * Accepts a call, and drives the turn if this process drives turns and has a free place. Rejects with what the verb
+ * throws, with `ValidationError` for a blank user message, and with what `planRun` throws; nothing is written then.
  */
 export async function accept(context: VerbContext, call: Call): Promise<TurnHandle> {
   for (let attempt = 0; ; attempt += 1) {
@@ -159,7 +178,10 @@ async function writeBatch(context: VerbContext, call: Call, batch: AcceptingBatc
   return null;
 }
 
-/** The handle of the turn of an equal call that was accepted under the key; `null`: none was. Throws `conflict` if the content differs. */
+/**
+ * The handle of the turn of an equal call that was accepted under the key; `null`: none was. Throws `conflict` if the
+ * content differs.
+ */
 async function repeatedCall(context: VerbContext, rows: SessionRows, call: Call): Promise<TurnHandle | null> {
   const { key } = call.options;
   if (key === undefined || rows.accepted === null) return null;
@@ -174,7 +196,10 @@ async function repeatedCall(context: VerbContext, rows: SessionRows, call: Call)
   return attach(context, rows.key.session, expected, isOpenTurn(expected) || (state === "pending" && turn !== null));
 }
 
-/** Plans the turn of a decision, and builds the batch that accepts it. `attempt`: how often a batch of the call was refused. */
+/**
+ * Plans the turn of a decision, and builds the batch that accepts it. `attempt`: how often a batch of the call was
+ * refused.
+ */
 async function acceptTurn(context: VerbContext, decision: TurnDecision, attempt: number): Promise<AcceptingBatch> {
   const { before, session } = decision;
   const { key, head } = before;
@@ -215,8 +240,8 @@ async function acceptTurn(context: VerbContext, decision: TurnDecision, attempt:
         if (turn !== null && !isPinnedStored) context.pinned.add(key.tenant, turn, sentAt);
         if (turn !== null && lease !== null) context.turns.drive(key, acceptedTurn(write, turn), lease.lease);
         else if (limit?.type === "waiting") context.turns.serveWaiting([limit.scope]);
-        // The holder of the lease looks for accepted turns when it releases the lease, but it may have done so already. The batch is written, so
-        // the verb has succeeded even if this process fails to drive the turn.
+        // The holder of the lease looks for accepted turns when it releases the lease, but it may have done so already.
+        // The batch is written, so the verb has succeeded even if this process fails to drive the turn.
         else if (turn !== null && context.drives) {
           await context.turns.driveStored({ key, turn: turn.id, epoch: epochOf(before.leaseRow?.tag ?? 0) });
         }
@@ -237,12 +262,18 @@ async function acceptTurn(context: VerbContext, decision: TurnDecision, attempt:
   }
 }
 
-/** The options of a turn with the limit key of the runtime (`limitedBy`), unless the verb or the turn that it continues has one. */
+/**
+ * The options of a turn with the limit key of the runtime (`limitedBy`), unless the verb or the turn that it continues
+ * has one.
+ */
 export function withLimitKey({ limitKey }: Pick<VerbContext, "limitKey">, options: JsonObject): JsonObject {
   return limitKey === null || "limitKey" in options ? options : { ...options, limitKey };
 }
 
-/** What the limits decide about a new turn, from the rows that were read with the session if they are those of its engine and limit key. */
+/**
+ * What the limits decide about a new turn, from the rows that were read with the session if they are those of its
+ * engine and limit key.
+ */
 async function limitsOf(
   context: VerbContext,
   { key, limits }: SessionBefore,
@@ -256,7 +287,10 @@ async function limitsOf(
   return admit(context, { key, engine, limitKey, limit: null }, { turn: id, attempt });
 }
 
-/** Builds the turn: with the decisions of pending calls, or with the input. `null`: the verb starts none, or the session waits for an answer. */
+/**
+ * Builds the turn: with the decisions of pending calls, or with the input. `null`: the verb starts none, or the session
+ * waits for an answer.
+ */
 async function turnOf(
   context: VerbContext,
   decision: TurnDecision,
@@ -291,7 +325,9 @@ function claimFor(context: VerbContext, { key, leaseRow }: SessionBefore) {
   return { lease: claimed.lease, changes: { checks: [claimed.check], removals: [], puts: [claimed.put] } };
 }
 
-/** The row that records the idempotency key. The check that it is absent makes concurrent calls with one key conflict. */
+/**
+ * The row that records the idempotency key. The check that it is absent makes concurrent calls with one key conflict.
+ */
 function acceptedRow(accepted: AcceptedKey | null, { key }: StoredSession, turn: PlannedTurn | null): Changes {
   if (accepted === null) return noChanges;
   const { name, digest } = accepted;

@@ -1,7 +1,9 @@
-// Applies the limits of the runtime to a run that is no turn, such as a stateless chat completion: it takes the slots that a turn of the same engine, tenant and limit key would take.
+// Applies the limits of the runtime to a run that is no turn, such as a stateless chat completion: it takes the slots
+// that a turn of the same engine, tenant and limit key would take.
 //
-// A run has no stored row that lists its slots, so no process could release them after a crash. Its slots therefore expire after the lease time, and are renewed while the run goes on. A run does not
-// wait for a slot: the error says when to try again.
+// A run has no stored row that lists its slots, so no process could release them after a crash. Its slots therefore
+// expire after the lease time, and are renewed while the run goes on. A run does not wait for a slot: the error says
+// when to try again.
 
 import type { Engine } from "../../core/engine/internal.ts";
 import type { VerbContext } from "../drive/context.ts";
@@ -15,7 +17,10 @@ import { limitOf, scopeParts } from "../rows/limits.ts";
 /** When a caller should try again if a slot becomes free with the end of a turn, in milliseconds. */
 const retryAfterMs = 1000;
 
-/** Takes the slots of a run of `engine` and returns the function that releases them. `name`: that of an engine that the runtime does not have. Rejects with `quota_exceeded`. */
+/**
+ * Takes the slots of a run of `engine` and returns the function that releases them. `name`: that of an engine that the
+ * runtime does not have. Rejects with `quota_exceeded`.
+ */
 export async function admitRun(context: VerbContext, engine: Engine, name: string): Promise<() => Promise<void>> {
   const { storage, lease, tenant, limitKey, engines } = context;
   if (context.limits === null) return () => Promise.resolve();

@@ -1,6 +1,7 @@
-// The verbs that answer pending calls: results of manual tools, and decisions on approvals. An answer that leaves a call open is only recorded.
-// The answer to the last open call starts a turn (Q8), with the engine and the options of the turn that made the calls; options of the answer
-// override the latter. The engine cannot be changed: its schemas apply to arguments that an approval replaces, and its limits to the turn.
+// The verbs that answer pending calls: results of manual tools, and decisions on approvals. An answer that leaves a
+// call open is only recorded. The answer to the last open call starts a turn (Q8), with the engine and the options of
+// the turn that made the calls; options of the answer override the latter. The engine cannot be changed: its schemas
+// apply to arguments that an approval replaces, and its limits to the turn.
 
 import type { Engine } from "../../core/engine/internal.ts";
 import type { JsonObject, Session } from "../../core/model/internal.ts";
@@ -20,12 +21,18 @@ import { accept, acceptedKey, checkFree, contextContent } from "./accept.ts";
 
 /** An answer to a pending call. */
 export type Answer = {
-  /** Computes the session after the answer. `engine` returns the engine that made the call, with which the session continues. */
+  /**
+   * Computes the session after the answer. `engine` returns the engine that made the call, with which the session
+   * continues.
+   */
   readonly change: (
     session: Session<JsonObject>,
     engine: () => Engine,
   ) => Session<JsonObject> | Promise<Session<JsonObject>>;
-  /** The answer denies the call, which is possible without the engine. It is then only recorded; `continue` drives the session when the engine is back. */
+  /**
+   * The answer denies the call, which is possible without the engine. It is then only recorded; `continue` drives the
+   * session when the engine is back.
+   */
   readonly denies: boolean;
 };
 
@@ -55,7 +62,10 @@ export async function decide(
   return answer(context, id, options, change, content, { isDecision: true });
 }
 
-/** Records an answer, and starts a turn if no call is open afterwards. `content`: what is compared under the idempotency key. */
+/**
+ * Records an answer, and starts a turn if no call is open afterwards. `content`: what is compared under the idempotency
+ * key.
+ */
 export async function answer(
   context: VerbContext,
   id: string,

@@ -1,9 +1,12 @@
-// Cancel is a durable command (Q9, H6): it is stored in `cancels`, and the process that drives the turn settles it into the journal.
+// Cancel is a durable command (Q9, H6): it is stored in `cancels`, and the process that drives the turn settles it into
+// the journal.
 //
 // Order of operations
-//   1. Store the cancel, conditional on the commit count of the turn. If the turn has ended, return its outcome instead.
+//   1. Store the cancel, conditional on the commit count of the turn. If the turn has ended, return its outcome
+//      instead.
 //   2. Cancel the run directly, if this process drives the turn. Other processes find the row (`CancelWatch`).
-//   3. Wait for the end of the turn. Meanwhile, drive the turn if no process holds it, and end it without its engine if no engine can (Q16).
+//   3. Wait for the end of the turn. Meanwhile, drive the turn if no process holds it, and end it without its engine if
+//      no engine can (Q16).
 
 import type { Cancelled } from "../../core/model/internal.ts";
 import type { VerbContext } from "../drive/context.ts";
@@ -26,15 +29,18 @@ export type CancelOptions = {
   readonly reason?: string;
   /** The origin of the cancel, for example the name of a service, stored with the turn. Default: `"runtime"`. */
   readonly origin?: string;
-  /** How long to wait for the end of the turn, in milliseconds. Default: 60,000. After that the result is `"stored"`. */
+  /**
+   * How long to wait for the end of the turn, in milliseconds. Default: 60,000. After that the result is `"stored"`.
+   */
   readonly waitMs?: number;
 };
 
 const defaultWaitMs = 60_000;
 
 /**
- * Cancels the open turn. Returns `"cancelled"`; `"completion_won"` if the turn ended before the cancel was recorded; `"nothing_open"` if there
- * is no open turn, or it is parked; or `"stored"` if the turn has not ended within `waitMs`: the cancel takes effect when a process drives it.
+ * Cancels the open turn. Returns `"cancelled"`; `"completion_won"` if the turn ended before the cancel was recorded;
+ * `"nothing_open"` if there is no open turn, or it is parked; or `"stored"` if the turn has not ended within `waitMs`:
+ * the cancel takes effect when a process drives it.
  */
 export async function cancel(context: VerbContext, id: string, options: CancelOptions = {}): Promise<Cancelled> {
   checkOptions("cancel", options);

@@ -7,8 +7,9 @@ import { canonicalJson } from "../../core/kernel/internal.ts";
 import { RuntimeError } from "../../core/model/internal.ts";
 
 /**
- * The context of the next turn; `null`: that of the session. Approved calls that have not run yet run in that turn. They were made for the context of the turn that
- * asked, so an answer to a question keeps that context, and other input with another one is a conflict.
+ * The context of the next turn; `null`: that of the session. Approved calls that have not run yet run in that turn.
+ * They were made for the context of the turn that asked, so an answer to a question keeps that context, and other input
+ * with another one is a conflict.
  */
 export function contextOfTurn(
   session: Session<JsonObject>,
@@ -27,8 +28,9 @@ export function contextOfTurn(
 }
 
 /**
- * Returns whether the last turn of the session stopped for an answer, so that the next turn continues it: with its engine and its options, such as
- * the schema of `output`. Also if the answer is recorded and no call is pending any more.
+ * Returns whether the last turn of the session stopped for an answer, so that the next turn continues it: with its
+ * engine and its options, such as the schema of `output`. Also if the answer is recorded and no call is pending any
+ * more.
  */
 export function isWaitingTurn({ status, pendingToolCalls, lastRun }: Session): boolean {
   if (status === "awaiting_user" || pendingToolCalls.length > 0) return true;

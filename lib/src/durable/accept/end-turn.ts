@@ -2,12 +2,14 @@
 //
 // Theory of operation
 //   1. Claim the lease, so that no process drives the turn meanwhile.
-//   2. Replay the turn in the one loop, from its journal and its pinned configuration, with an engine that performs nothing.
+//   2. Replay the turn in the one loop, from its journal and its pinned configuration, with an engine that performs
+//      nothing.
 //        calls with a recorded result   keep it
 //        calls with a start mark        are answered by their replay policy, and the answers are recorded
-//        all other open calls           are answered as cancelled, which deletes their approvals: nothing of the turn can run later
-//   3. If the journal cannot be replayed at all, the session continues from its last boundary, without the approvals of the turn
-//      (`endAtBoundary`).
+//        all other open calls           are answered as cancelled, which deletes their approvals: nothing of the turn
+//                                       can run later
+//   3. If the journal cannot be replayed at all, the session continues from its last boundary, without the approvals of
+//      the turn (`endAtBoundary`).
 //   4. Waiting input becomes the next turn (Q11). The lease is released, or kept for that turn.
 
 import type {
@@ -56,8 +58,8 @@ export type TurnEnding =
   | { readonly type: "failed"; readonly failure: Failure };
 
 /**
- * Ends the turn. Returns the number of turns that follow and are driven here (0 or 1); `held`: another process holds the session; `over`: the
- * turn is not open any more.
+ * Ends the turn. Returns the number of turns that follow and are driven here (0 or 1); `held`: another process holds
+ * the session; `over`: the turn is not open any more.
  */
 export async function endTurn(
   context: VerbContext,
@@ -103,7 +105,10 @@ function cannotBeReplayed(error: unknown): boolean {
   return error instanceof RuntimeError && ["corrupt_row", "diverged", "replay_missing"].includes(error.reason);
 }
 
-/** Ends a turn whose journal cannot be replayed: the session continues from its last boundary. The usage of readable rows is booked. */
+/**
+ * Ends a turn whose journal cannot be replayed: the session continues from its last boundary. The usage of readable
+ * rows is booked.
+ */
 async function endAtBoundary(
   context: VerbContext,
   key: SessionKey,

@@ -1,4 +1,5 @@
-// Input for a session whose turn is open: the rows of the open turn that decide about it, and the batch that adds it to the inbox.
+// Input for a session whose turn is open: the rows of the open turn that decide about it, and the batch that adds it to
+// the inbox.
 //
 // The batch
 //   checks   version of the session (the turn is still open), the count of the inbox, absence of the idempotency key
@@ -53,7 +54,10 @@ export async function readOpenTurn(
   };
 }
 
-/** The changes that add input to the inbox. `digest`: that of the content, for the idempotency key, which is the id of the input. */
+/**
+ * The changes that add input to the inbox. `digest`: that of the content, for the idempotency key, which is the id of
+ * the input.
+ */
 export function inputChanges({ session, count }: OpenTurnRows, entry: InboxEntry, digest: string): Changes {
   const { key, version } = session;
   const position = (count?.tag ?? 0) + 1;

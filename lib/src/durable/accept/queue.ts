@@ -1,20 +1,24 @@
 // Queues a message that arrives while a turn is open (`whenBusy: "queue"` and `"interrupt"`).
 //
 // The batch
-//   checks   version of the session (the turn is still open), the count of the inbox, absence of the idempotency key, the cancel row
-//   puts     the inbox row with the turn that it will start (`ownTurn`), the idempotency key, and for `interrupt` the cancel of the open turn
+//   checks   version of the session (the turn is still open), the count of the inbox, absence of the idempotency key,
+//            the cancel row
+//   puts     the inbox row with the turn that it will start (`ownTurn`), the idempotency key, and for `interrupt` the
+//            cancel of the open turn
 //
-// The commit that ends the open turn builds the next turn from the inbox (`followingTurn`), in whichever process. So the cancel and the next
-// turn are one stored decision:
+// The commit that ends the open turn builds the next turn from the inbox (`followingTurn`), in whichever process. So
+// the cancel and the next turn are one stored decision:
 //   crash before the batch               nothing has changed
-//   crash after the batch                the next holder of the session finds the cancel, ends the turn, and its ending commit starts the next one
-//   the turn ends before the cancel      the cancel is void (`completion_won`), and the ending commit starts the next turn all the same
+//   crash after the batch                the next holder of the session finds the cancel, ends the turn, and its ending
+//                                        commit starts the next one
+//   the turn ends before the cancel      the cancel is void (`completion_won`), and the ending commit starts the next
+//                                        turn all the same
 //
-// The message waits longer if the turn ends in a question or with pending calls: it starts its turn when a later turn of the session ends. After an error it
-// starts its turn when the session is recovered.
+// The message waits longer if the turn ends in a question or with pending calls: it starts its turn when a later turn
+// of the session ends. After an error it starts its turn when the session is recovered.
 //
-// The configuration of the turn is stored with the message. If the process that ends the open turn lacks the engine, the turn of the message begins with that
-// configuration, and a process that has the engine drives it.
+// The configuration of the turn is stored with the message. If the process that ends the open turn lacks the engine,
+// the turn of the message begins with that configuration, and a process that has the engine drives it.
 
 import type { JsonObject, UserMessage } from "../../core/model/internal.ts";
 import type { Pinned } from "../../core/run/internal.ts";
@@ -53,9 +57,9 @@ type QueuedMessage = {
 };
 
 /**
- * Decides about a message that is queued after the open turn; `interrupts`: that turn is cancelled. The handle is that of the turn that the message will start.
- * Rejects with `conflict` if the message names another engine than that of the open turn, or if a parked turn would have to be interrupted, and with
- * what the plan of the turn throws.
+ * Decides about a message that is queued after the open turn; `interrupts`: that turn is cancelled. The handle is that
+ * of the turn that the message will start. Rejects with `conflict` if the message names another engine than that of the
+ * open turn, or if a parked turn would have to be interrupted, and with what the plan of the turn throws.
  */
 export async function queueMessage(
   context: VerbContext,
@@ -110,8 +114,8 @@ function cancelChanges({ session: { key }, turn, cancel }: OpenTurnRows, at: num
 }
 
 /**
- * The engine of the queued turn. It must be that of the open turn: the process that ends the open turn plans the next one, and it may not have
- * another engine.
+ * The engine of the queued turn. It must be that of the open turn: the process that ends the open turn plans the next
+ * one, and it may not have another engine.
  */
 function checkedEngine({ session }: SessionKey, turn: string, open: string, named: string | undefined): string {
   if (named === undefined || named === open) return open;
@@ -122,8 +126,8 @@ function checkedEngine({ session }: SessionKey, turn: string, open: string, name
 }
 
 /**
- * Throws `conflict` if input that waits for a checkpoint of the open turn may be of another caller, or has another context than the message: the turn of the message would
- * accept that input.
+ * Throws `conflict` if input that waits for a checkpoint of the open turn may be of another caller, or has another
+ * context than the message: the turn of the message would accept that input.
  */
 function checkSteered(
   { caller }: VerbContext,
@@ -140,7 +144,9 @@ function checkSteered(
   });
 }
 
-/** Plans the turn as if it started now, and returns its configuration. Rejects options that could not start it later. */
+/**
+ * Plans the turn as if it started now, and returns its configuration. Rejects options that could not start it later.
+ */
 async function pinnedFor(
   context: VerbContext,
   session: ExistingSession,

@@ -1,4 +1,5 @@
-// Queued messages keep their place whatever happens to the turn before them: the process that ends that turn cannot plan the next one, or the turn fails.
+// Queued messages keep their place whatever happens to the turn before them: the process that ends that turn cannot
+// plan the next one, or the turn fails.
 
 import type { Runtime } from "everturn/runtime";
 

@@ -1,4 +1,5 @@
-// Input that a turn has claimed cannot be withdrawn, also while the process that drives the turn claims its expired lease again (Q11, Q18).
+// Input that a turn has claimed cannot be withdrawn, also while the process that drives the turn claims its expired
+// lease again (Q11, Q18).
 
 import type { Batch } from "../internal.ts";
 

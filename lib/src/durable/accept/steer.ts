@@ -1,5 +1,5 @@
-// Input for the open turn (Q11). It waits in the inbox for the next checkpoint; without an open turn it starts one. The rules of the inbox are in
-// `rows/inbox.ts`.
+// Input for the open turn (Q11). It waits in the inbox for the next checkpoint; without an open turn it starts one. The
+// rules of the inbox are in `rows/inbox.ts`.
 
 import type { JsonObject, Message, Withdrawn } from "../../core/model/internal.ts";
 import type { VerbContext } from "../drive/context.ts";
@@ -25,12 +25,15 @@ import { accept, acceptedKey, contentDigest } from "./accept.ts";
 import { contextOfTurn, isWaitingTurn } from "./continued-turn.ts";
 import { inputChanges, readOpenTurn } from "./open-turn.ts";
 
-/** Options of `steer`. `turnContext`: as for other verbs; input with another context than that of the open turn is rejected with `conflict`. */
+/**
+ * Options of `steer`. `turnContext`: as for other verbs; input with another context than that of the open turn is
+ * rejected with `conflict`.
+ */
 export type SteerOptions = { readonly id?: string; readonly engine?: string; readonly turnContext?: JsonObject };
 
 /**
- * Adds input to the open turn, or starts a turn with it. Returns the turn that is expected to accept the input; if that turn ends before its next
- * checkpoint, the next turn accepts it. `id` is an idempotency key.
+ * Adds input to the open turn, or starts a turn with it. Returns the turn that is expected to accept the input; if that
+ * turn ends before its next checkpoint, the next turn accepts it. `id` is an idempotency key.
  */
 export async function steer(
   context: VerbContext,
@@ -114,7 +117,8 @@ async function turnOfInput(
     type: "turn",
     before,
     ...content,
-    // Input for a turn that stopped for an answer continues that turn, so the callers that started it still do not decide in it.
+    // Input for a turn that stopped for an answer continues that turn, so the callers that started it still do not
+    // decide in it.
     continues: isWaitingTurn(session) ? last : null,
     verb: "chat",
     options: last?.options ?? {},
@@ -124,7 +128,10 @@ async function turnOfInput(
   };
 }
 
-/** Withdraws input that no turn has accepted. A claim by the current lease epoch cannot be withdrawn; one of an earlier epoch is void. */
+/**
+ * Withdraws input that no turn has accepted. A claim by the current lease epoch cannot be withdrawn; one of an earlier
+ * epoch is void.
+ */
 export async function withdraw(context: VerbContext, id: string, inputId: string): Promise<Withdrawn> {
   const key = sessionKey(context, id);
   const { storage } = context;
@@ -168,8 +175,8 @@ export function inputContent(
 }
 
 /**
- * Throws `conflict` if the open turn has another context than the input: its tools would run on behalf of another caller than the one that sent
- * the input.
+ * Throws `conflict` if the open turn has another context than the input: its tools would run on behalf of another
+ * caller than the one that sent the input.
  */
 function checkContext({ session: { key, head }, turn, start }: OpenTurnRows, turnContext: JsonObject): void {
   if (canonicalJson(start.context ?? head.session.context) === canonicalJson(turnContext)) return;
@@ -180,8 +187,8 @@ function checkContext({ session: { key, head }, turn, start }: OpenTurnRows, tur
 }
 
 /**
- * Throws `conflict` if the open turn was started by other callers: who started a turn does not decide in it, and input of another caller would not be counted among
- * theirs.
+ * Throws `conflict` if the open turn was started by other callers: who started a turn does not decide in it, and input
+ * of another caller would not be counted among theirs.
  */
 function checkCaller({ caller }: VerbContext, { session: { key, head }, turn }: OpenTurnRows): void {
   const { startedBy } = head;
@@ -193,8 +200,8 @@ function checkCaller({ caller }: VerbContext, { session: { key, head }, turn }: 
 }
 
 /**
- * Throws `conflict` if a message of another caller, or with another context, is queued: the turn that it starts may accept the input, if the open turn ends before its
- * next checkpoint.
+ * Throws `conflict` if a message of another caller, or with another context, is queued: the turn that it starts may
+ * accept the input, if the open turn ends before its next checkpoint.
  */
 function checkQueued(
   { caller }: VerbContext,
@@ -220,7 +227,10 @@ function notBlank<M extends Message>(message: M): M {
   return message;
 }
 
-/** Validates input, also from callers without a compiler. Throws `MisuseError`, or `ValidationError` for a blank user message. */
+/**
+ * Validates input, also from callers without a compiler. Throws `MisuseError`, or `ValidationError` for a blank user
+ * message.
+ */
 function inboxInput(input: SteerInput): InboxInput {
   if (typeof input === "string") return { type: "message", message: notBlank(user(input)) };
   const value: unknown = input;

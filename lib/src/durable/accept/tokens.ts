@@ -1,6 +1,7 @@
-// Completion of pending calls by token, for webhooks and links in messages. A token is a capability: whoever has it may answer one call, once, while
-// the call is pending with the same arguments, and nothing else. Tokens have 256 random bits; the storage holds only their SHA-256 digest, so a
-// leaked database reveals no token, and the lookup by digest needs no constant-time comparison.
+// Completion of pending calls by token, for webhooks and links in messages. A token is a capability: whoever has it may
+// answer one call, once, while the call is pending with the same arguments, and nothing else. Tokens have 256 random
+// bits; the storage holds only their SHA-256 digest, so a leaked database reveals no token, and the lookup by digest
+// needs no constant-time comparison.
 
 import type { DecisionInput } from "../../core/session/internal.ts";
 import type { VerbContext } from "../drive/context.ts";
@@ -26,8 +27,9 @@ export type TokenAnswer =
   | DecisionInput;
 
 /**
- * The result of `complete`. `completed`: the answer was recorded; `tenant` is that of the session. `already_completed`: the token was used. `revoked`: the call is no longer pending, or has other arguments than when
- * the token was created. `unknown`: there is no such token.
+ * The result of `complete`. `completed`: the answer was recorded; `tenant` is that of the session. `already_completed`:
+ * the token was used. `revoked`: the call is no longer pending, or has other arguments than when the token was created.
+ * `unknown`: there is no such token.
  */
 export type Completion =
   | { readonly type: "completed"; readonly tenant: string; readonly turn: TurnHandle }
@@ -35,7 +37,9 @@ export type Completion =
 
 /** Options of `token`. */
 export type TokenOptions = {
-  /** Optimistic concurrency: the verb rejects with a conflict unless the session has this version. Default: no check. */
+  /**
+   * Optimistic concurrency: the verb rejects with a conflict unless the session has this version. Default: no check.
+   */
   readonly version?: number;
 };
 
@@ -74,8 +78,8 @@ export async function token(
 }
 
 /**
- * Answers the call of a token. The batch that records the answer also marks the token as used, by compare-and-swap: of concurrent answers one is
- * recorded, and the others return `already_completed`.
+ * Answers the call of a token. The batch that records the answer also marks the token as used, by compare-and-swap: of
+ * concurrent answers one is recorded, and the others return `already_completed`.
  */
 export async function complete(context: VerbContext, token: string, answer: TokenAnswer): Promise<Completion> {
   if (typeof token !== "string") throw new MisuseError("invalid_argument", "complete: the token must be a string");

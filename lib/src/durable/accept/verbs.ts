@@ -1,5 +1,6 @@
-// The verbs that add to a session and start a turn: start, reply, send, continue and step. `core/session/` decides what they do to the session; this file parses the
-// arguments of a call, once, and decides from the rows that `accept` has read.
+// The verbs that add to a session and start a turn: start, reply, send, continue and step. `core/session/` decides what
+// they do to the session; this file parses the arguments of a call, once, and decides from the rows that `accept` has
+// read.
 //
 // `reply` and `send` have a busy policy (`whenBusy`) that applies while a turn is open:
 //   no turn is open   the message starts a turn, whatever the policy. If a question is open, the message answers it
@@ -7,7 +8,8 @@
 //   steer             the message waits in the inbox for the next checkpoint of the turn (`steer.ts`)
 //   queue             the message waits in the inbox until the turn has ended, then it starts a turn (`queue.ts`)
 //   interrupt         as `queue`, and the open turn is cancelled in the same batch (`queue.ts`)
-// One idempotency key covers all ways: a message is accepted once, whichever policy applied to the first call and whichever of the two verbs repeats it.
+// One idempotency key covers all ways: a message is accepted once, whichever policy applied to the first call and
+// whichever of the two verbs repeats it.
 
 import type { WhenBusy } from "../../core/engine/internal.ts";
 import type { JsonObject, Message, Session, UserMessage } from "../../core/model/internal.ts";
@@ -77,14 +79,20 @@ function outputOptions({ pendingOutput }: Session): JsonObject {
   return { output: schema, ...(repair === null ? {} : { repair }) };
 }
 
-/** A new session id. It is derived from the idempotency key and the caller if there is a key, so that a repeated `start` finds the same session. */
+/**
+ * A new session id. It is derived from the idempotency key and the caller if there is a key, so that a repeated `start`
+ * finds the same session.
+ */
 async function newSessionId({ caller }: VerbContext, key: string | undefined): Promise<string> {
   const named = ["start", key, ...(caller === null ? [] : [caller])];
   const name = key === undefined ? randomText(10) : (await sha256(JSON.stringify(named))).slice(0, 20);
   return `session-${name}`;
 }
 
-/** Sends a user message: `reply` and `send`. `verbPolicy`: the busy policy if neither the call nor the engine of the open turn has one. */
+/**
+ * Sends a user message: `reply` and `send`. `verbPolicy`: the busy policy if neither the call nor the engine of the
+ * open turn has one.
+ */
 export async function sendMessage(
   context: VerbContext,
   verbPolicy: WhenBusy,

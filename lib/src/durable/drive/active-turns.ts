@@ -1,30 +1,34 @@
-// The turns that this process drives: claims sessions, drives the open turn of each and the turns that follow it, and hands all of them over when
-// the process shuts down.
+// The turns that this process drives: claims sessions, drives the open turn of each and the turns that follow it, and
+// hands all of them over when the process shuts down.
 //
 // Theory of operation
-//   A turn gets here in two ways. `drive`: a verb of this process has accepted it and claimed the lease in the same batch. `tryPickUp`: a worker,
-//   `recover` or a verb found an open turn that no process holds; the session is claimed (`session-claims.ts`).
-//   `#start` runs one session in the background: a `TurnDriver` for the open turn, then one for each turn that follows, under one lease each.
-//   Places are counted (`maxActiveTurns`, a counting semaphore): a turn that finds no free place is queued by session, and the oldest is tried when a
-//   place becomes free. The queue only saves time: the turn is stored, and due for every worker.
-//   While writes are slow there are fewer places (`growing-lease.ts`), so that the process can commit and renew the turns that it has. Turns that wait for
-//   faster writes are tried again every renewal interval, because no turn has to end before.
-//   A turn that may end its process, a suspect, is driven alone (`takeovers.ts`): it waits here until this process drives nothing else, and no other turn
-//   starts until it has made progress, for a limited time.
+//   A turn gets here in two ways. `drive`: a verb of this process has accepted it and claimed the lease in the same
+//   batch. `tryPickUp`: a worker, `recover` or a verb found an open turn that no process holds; the session is claimed
+//   (`session-claims.ts`). `#start` runs one session in the background: a `TurnDriver` for the open turn, then one for
+//   each turn that follows, under one lease each. Places are counted (`maxActiveTurns`, a counting semaphore): a turn
+//   that finds no free place is queued by session, and the oldest is tried when a place becomes free. The queue only
+//   saves time: the turn is stored, and due for every worker. While writes are slow there are fewer places
+//   (`growing-lease.ts`), so that the process can commit and renew the turns that it has. Turns that wait for faster
+//   writes are tried again every renewal interval, because no turn has to end before. A turn that may end its process,
+//   a suspect, is driven alone (`takeovers.ts`): it waits here until this process drives nothing else, and no other
+//   turn starts until it has made progress, for a limited time.
 //
 // When a turn stops
-//   it ended                      the entry continues with the turn that follows, or is removed, and its place goes to the queue
+//   it ended                      the entry continues with the turn that follows, or is removed, and its place goes to
+//                                 the queue
 //   another process holds it      the entry is removed; handles in this process continue to wait for the result
-//   an error, or `close`          the lease is released. The reason is kept (`reasonLeft`), so that the result of a handle in this process rejects
-//                                 with it, unless another process has held the session since
+//   an error, or `close`          the lease is released. The reason is kept (`reasonLeft`), so that the result of a
+//                                 handle in this process rejects with it, unless another process has held the session
+//                                 since
 //   the process crashes           the lease expires; a worker finds the turn by its row in `due`
 //
 // Invariants
 //   1. A session has at most one entry here, because a lease belongs to a session.
 //   2. The number of active sessions and of claims in progress never exceeds `maxActiveTurns`, as of the last claim.
 //   3. `close` resolves within `graceMs` + `releaseLimitMs`. After `close` no session is claimed.
-//   4. While the lease row of a session says that its process drives no other turn (`alone`), no other session is claimed or started here,
-//      unless the answer to the claim was lost: then no process drives that session until its lease expires.
+//   4. While the lease row of a session says that its process drives no other turn (`alone`), no other session is
+//      claimed or started here, unless the answer to the claim was lost: then no process drives that session until its
+//      lease expires.
 //   5. A turn that this process cannot drive has a row in `due`, or waits for a limit (`waiting-turns.ts`).
 
 import type { Lease } from "../rows/lease.ts";
@@ -49,7 +53,10 @@ import { HandedOver } from "./turn-committer.ts";
 import { TurnDriver } from "./turn-driver.ts";
 import { WaitingTurns } from "./waiting-turns.ts";
 
-/** A turn to drive. `accepted`: this process has just accepted it and has its rows; `null`: it is loaded from the storage. */
+/**
+ * A turn to drive. `accepted`: this process has just accepted it and has its rows; `null`: it is loaded from the
+ * storage.
+ */
 type Target = { readonly id: string; readonly accepted: DrivenTurn | null; readonly lease: Lease };
 
 /** The turn after one that is over, with its lease; `lease: null`: the session has to be claimed first. */
@@ -73,10 +80,15 @@ type ActiveSession = {
   readonly isAlone: boolean;
 };
 
-/** An open turn that this process does not drive yet. `epoch` is the lease epoch of its session when the turn was last read; 0 without a lease row. */
+/**
+ * An open turn that this process does not drive yet. `epoch` is the lease epoch of its session when the turn was last
+ * read; 0 without a lease row.
+ */
 type StoredTurn = { readonly key: SessionKey; readonly turn: string; readonly epoch: number };
 
-/** How long `close` waits after the grace time, in milliseconds, for the writes that record results and release leases. */
+/**
+ * How long `close` waits after the grace time, in milliseconds, for the writes that record results and release leases.
+ */
 const releaseLimitMs = 5000;
 
 /**
@@ -148,7 +160,10 @@ export class ActiveTurns {
     this.#waiting.serve(scopes);
   }
 
-  /** Starts turns of a page of scopes whose limits allow it. Returns where the next page begins; `null` after the last one. */
+  /**
+   * Starts turns of a page of scopes whose limits allow it. Returns where the next page begins; `null` after the last
+   * one.
+   */
   async serveAllWaiting(after: string | null, options: ServeOptions = {}): Promise<string | null> {
     return this.#waiting.serveAll(after, options);
   }
@@ -173,7 +188,10 @@ export class ActiveTurns {
     await this.#active.get(nameOf(key))?.done;
   }
 
-  /** Hands a session over: at once if `now`, otherwise after the next commit of its turn. Does nothing if this process does not drive it. */
+  /**
+   * Hands a session over: at once if `now`, otherwise after the next commit of its turn. Does nothing if this process
+   * does not drive it.
+   */
   handOver(key: SessionKey, now: boolean): void {
     const active = this.#active.get(nameOf(key));
     if (active === undefined) return;
@@ -187,7 +205,10 @@ export class ActiveTurns {
     if (active?.turn === turn) await active.over;
   }
 
-  /** Why this process left the turn; `null`: it did not, or another process has held the session since (`epoch` of the lease row is higher). */
+  /**
+   * Why this process left the turn; `null`: it did not, or another process has held the session since (`epoch` of the
+   * lease row is higher).
+   */
   reasonLeft(key: SessionKey, turn: string, epoch: number): unknown {
     const left = this.left.reason(key, turn, epoch);
     if (left !== null) return left;
@@ -208,9 +229,10 @@ export class ActiveTurns {
   }
 
   /**
-   * Drives a stored open turn if no process holds its session. Never rejects: the turn is accepted whether or not this process can drive it, and a
-   * worker finds it by its row in `due`. An error is recorded as the reason for leaving the turn, so that the result of a handle in this process
-   * rejects with it. If the process is closing, the turn is left to other processes.
+   * Drives a stored open turn if no process holds its session. Never rejects: the turn is accepted whether or not this
+   * process can drive it, and a worker finds it by its row in `due`. An error is recorded as the reason for leaving the
+   * turn, so that the result of a handle in this process rejects with it. If the process is closing, the turn is left
+   * to other processes.
    */
   async driveStored({ key, turn, epoch }: StoredTurn): Promise<boolean> {
     try {
@@ -224,9 +246,9 @@ export class ActiveTurns {
   }
 
   /**
-   * Drives the open turn of a session that no process holds. Returns `driven`; `moved`: not now, and its row in `due` has the time; or `left`: another
-   * process holds the session, or this process lacks the engine or a free place. `force`: on explicit request, resets the count of takeovers and
-   * skips the backoff.
+   * Drives the open turn of a session that no process holds. Returns `driven`; `moved`: not now, and its row in `due`
+   * has the time; or `left`: another process holds the session, or this process lacks the engine or a free place.
+   * `force`: on explicit request, resets the count of takeovers and skips the backoff.
    */
   async tryPickUp(
     key: SessionKey,
@@ -301,8 +323,8 @@ export class ActiveTurns {
   }
 
   /**
-   * Reserves a place while a turn is being claimed. Returns the function that releases the place; `null`: all places are taken, or a suspect is driven alone.
-   * `session`: the name of the session, if a suspect may be claimed.
+   * Reserves a place while a turn is being claimed. Returns the function that releases the place; `null`: all places
+   * are taken, or a suspect is driven alone. `session`: the name of the session, if a suspect may be claimed.
    */
   reserve(session: string | null = null): (() => void) | null {
     if (this.isFull || (this.#alone !== null && this.#alone !== session)) return null;
@@ -320,7 +342,10 @@ export class ActiveTurns {
 
   // Suspects (`takeovers.ts`).
 
-  /** Whether a suspect for which a place is reserved may be driven now. If not, it is driven when this process drives nothing else. */
+  /**
+   * Whether a suspect for which a place is reserved may be driven now. If not, it is driven when this process drives
+   * nothing else.
+   */
   #placeOfSuspect(name: string, stored: StoredTurn): SuspectPlace {
     if (this.#alone === name) return "alone";
     if (this.#besideOthers === name) return "beside";
@@ -385,7 +410,10 @@ export class ActiveTurns {
     this.#driveSuspect();
   }
 
-  /** Lets other turns start again after a claim of a suspect, unless this claim or another one has succeeded or is in progress. */
+  /**
+   * Lets other turns start again after a claim of a suspect, unless this claim or another one has succeeded or is in
+   * progress.
+   */
   #endAloneUnlessDriven(name: string): void {
     if (!this.#claiming.has(name) && this.#active.get(name)?.isAlone !== true) this.#endAlone(name);
   }
@@ -405,8 +433,8 @@ export class ActiveTurns {
   }
 
   /**
-   * Calls back when a place becomes free because a turn has ended. Not when this process failed at a turn: workers would try that turn again without a
-   * pause.
+   * Calls back when a place becomes free because a turn has ended. Not when this process failed at a turn: workers
+   * would try that turn again without a pause.
    */
   onFree(listener: () => void): () => void {
     this.#freeListeners.add(listener);
@@ -417,7 +445,8 @@ export class ActiveTurns {
   drive(key: SessionKey, turn: DrivenTurn, lease: Lease): void {
     const name = nameOf(key);
     if (this.#alone !== null && this.#alone !== name) {
-      // The turn follows one that a verb has ended without a place. It waits for the suspect, unless another process drives it.
+      // The turn follows one that a verb has ended without a place. It waits for the suspect, unless another process
+      // drives it.
       this.#queue.set(name, { key, turn: turn.id, epoch: epochOf(lease.token) });
       void this.claims.release(key, lease);
       return;
@@ -426,9 +455,10 @@ export class ActiveTurns {
   }
 
   /**
-   * Hands every turn over: at its next commit, or after `graceMs` during an effect. Resolves when all leases are released, including those of turns
-   * whose acceptance was being written when it was called; at the latest `releaseLimitMs` after `graceMs`, if the storage is busy or does not answer.
-   * A lease that could not be released expires.
+   * Hands every turn over: at its next commit, or after `graceMs` during an effect. Resolves when all leases are
+   * released, including those of turns whose acceptance was being written when it was called; at the latest
+   * `releaseLimitMs` after `graceMs`, if the storage is busy or does not answer. A lease that could not be released
+   * expires.
    */
   async close(graceMs: number): Promise<void> {
     this.#closing = true;
@@ -476,7 +506,10 @@ export class ActiveTurns {
     for (const listener of this.#freeListeners) listener();
   }
 
-  /** Drives the turn that was queued first. If it has ended, its session was deleted, or it fails, the next one is tried. */
+  /**
+   * Drives the turn that was queued first. If it has ended, its session was deleted, or it fails, the next one is
+   * tried.
+   */
   #driveQueued(): void {
     const [queued] = this.#queue;
     if (queued === undefined || this.isFull || this.#alone !== null || this.#closing) return;
@@ -541,11 +574,15 @@ export class ActiveTurns {
     }
   }
 
-  /** The following turn, if this process kept the lease for it. Otherwise the session is claimed like that of any stored turn, and the result is `null`. */
+  /**
+   * The following turn, if this process kept the lease for it. Otherwise the session is claimed like that of any stored
+   * turn, and the result is `null`.
+   */
   async #claimed(key: SessionKey, following: Following, { handsOver }: ActiveSession): Promise<Target | null> {
     const isLeaving = this.#closing || handsOver;
     if (following.lease === null) {
-      // The takeover of another process's turn is counted, and limits have to admit the turn: `tryPickUp` starts it in place of this entry.
+      // The takeover of another process's turn is counted, and limits have to admit the turn: `tryPickUp` starts it in
+      // place of this entry.
       if (isLeaving) return null;
       const row = await readOne(this.#context.storage, { table: "leases", prefix: keyOf(key) }).catch(() => null);
       await this.driveStored({ key, turn: following.id, epoch: epochOf(row?.tag ?? 0) });
@@ -556,7 +593,10 @@ export class ActiveTurns {
     return null;
   }
 
-  /** Drives one turn, and returns the turn that follows; `null`: none. Never rejects: errors are recorded as the reason for leaving. */
+  /**
+   * Drives one turn, and returns the turn that follows; `null`: none. Never rejects: errors are recorded as the reason
+   * for leaving.
+   */
   async #driveOne(
     active: ActiveSession,
     key: SessionKey,
@@ -602,8 +642,8 @@ export class ActiveTurns {
   }
 
   /**
-   * Loads a turn, and extends its lease meanwhile: a turn that takes long to be loaded must not use up its takeovers. Releases the lease if that fails: a
-   * process of a newer release may be able to read the turn.
+   * Loads a turn, and extends its lease meanwhile: a turn that takes long to be loaded must not use up its takeovers.
+   * Releases the lease if that fails: a process of a newer release may be able to read the turn.
    */
   async #load(
     key: SessionKey,

@@ -1,12 +1,14 @@
-// Admission: decides whether the limits allow a turn to start, and builds the changes for the batch that claims it. A caller reads the queries of the admission
-// together with its own rows, calls `decide`, and adds the changes to its batch. If the batch is refused because of a slot, another turn took it: the caller
-// reads again.
+// Admission: decides whether the limits allow a turn to start, and builds the changes for the batch that claims it. A
+// caller reads the queries of the admission together with its own rows, calls `decide`, and adds the changes to its
+// batch. If the batch is refused because of a slot, another turn took it: the caller reads again.
 //
 // Rules
 //   1. A turn that was admitted keeps its slots until it ends or is parked; a takeover takes none.
-//   2. A turn waits for the narrowest of its scopes that has no free slot: limit key, tenant, engine. So the backlog of one user is not in the line of the engine.
-//   3. A new turn also waits if other turns wait for one of its scopes, so that it does not overtake them. A turn that has waited starts as soon as all its
-//      scopes have a free slot: if it had to wait again for turns in other lines, two lines could wait for each other.
+//   2. A turn waits for the narrowest of its scopes that has no free slot: limit key, tenant, engine. So the backlog of
+//      one user is not in the line of the engine.
+//   3. A new turn also waits if other turns wait for one of its scopes, so that it does not overtake them. A turn that
+//      has waited starts as soon as all its scopes have a free slot: if it had to wait again for turns in other lines,
+//      two lines could wait for each other.
 //   4. Without limits the admission has no queries and no changes.
 
 import type { Changes } from "../rows/batch.ts";
@@ -155,7 +157,10 @@ function waiting(
   return { limit: next, changes: merge(leaveLine(key, limit), putting(waitingPut(key, turn, next))) };
 }
 
-/** The turn takes one slot of each set. The slot is chosen at random among the lowest free ones, so that concurrent claims rarely choose the same. */
+/**
+ * The turn takes one slot of each set. The slot is chosen at random among the lowest free ones, so that concurrent
+ * claims rarely choose the same.
+ */
 function admitted(
   { clock }: AdmissionContext,
   { key, limit }: AdmissionSubject,

@@ -1,7 +1,8 @@
-// Finds cancels that other processes have stored for the turns driven here (H6). One watch serves all turns: after a write to `cancels` the
-// table is read once, at most every `pollMs`, so the cost does not grow with the number of turns. The table holds only unsettled cancels.
-// A turn that this process accepts is watched from before its batch is written (`expect`), so the table is not read when its drive begins.
-// A read that fails is repeated, and so is one without an answer: one lost answer must not delay a cancel until the connection times out.
+// Finds cancels that other processes have stored for the turns driven here (H6). One watch serves all turns: after a
+// write to `cancels` the table is read once, at most every `pollMs`, so the cost does not grow with the number of
+// turns. The table holds only unsettled cancels. A turn that this process accepts is watched from before its batch is
+// written (`expect`), so the table is not read when its drive begins. A read that fails is repeated, and so is one
+// without an answer: one lost answer must not delay a cancel until the connection times out.
 
 import type { Clock } from "../../core/engine/internal.ts";
 import type { HostStorage, Key, Row } from "../rows/storage.ts";
@@ -12,7 +13,10 @@ import { readOne } from "./context.ts";
 /** The shortest time between two reads of the table `cancels`, in milliseconds. */
 const pollMs = 100;
 
-/** How long the answer to a read is awaited before the table is read again, in milliseconds. Doubled up to `longestAnswerMs`, so that a slow storage is not flooded. */
+/**
+ * How long the answer to a read is awaited before the table is read again, in milliseconds. Doubled up to
+ * `longestAnswerMs`, so that a slow storage is not flooded.
+ */
 const firstAnswerMs = 400;
 const longestAnswerMs = 6400;
 /** How many reads may be without an answer at a time. */
@@ -35,7 +39,10 @@ export class CancelWatch {
     this.#clock = clock;
   }
 
-  /** Begins to watch a turn before it is stored. Call the returned function when `watch` was called for the turn, or when the turn was not stored. */
+  /**
+   * Begins to watch a turn before it is stored. Call the returned function when `watch` was called for the turn, or
+   * when the turn was not stored.
+   */
   expect(turn: Key): () => void {
     const name = JSON.stringify(turn);
     this.#expected.set(name, null);
@@ -113,7 +120,10 @@ export class CancelWatch {
     }
   }
 
-  /** Reads the table and delivers its cancels. Waits at most `answerMs` for the answer; a later answer is still delivered. */
+  /**
+   * Reads the table and delivers its cancels. Waits at most `answerMs` for the answer; a later answer is still
+   * delivered.
+   */
   async #read(answerMs: number, signal: AbortSignal): Promise<"done" | "failed" | "unanswered"> {
     const waiting = new AbortController();
     const stopWaiting = (): void => waiting.abort();

@@ -1,10 +1,11 @@
-// Child turns: turns that a tool runs inside its call (Q10). Each has a journal and records of its own, under a name that is derived from the
-// idempotency key of the call. When the tool runs again after a crash, its child turns are replayed, so model calls that were paid for are
-// not made again.
+// Child turns: turns that a tool runs inside its call (Q10). Each has a journal and records of its own, under a name
+// that is derived from the idempotency key of the call. When the tool runs again after a crash, its child turns are
+// replayed, so model calls that were paid for are not made again.
 //
 // Names
 //   base            `<idempotency key of the call>/child/<attempt>/<n>`: one conversation inside the call
-//   child turn      `<base>/<index>`: its journal rows and records. A conversation has one turn, and one more for each time it waited
+//   child turn      `<base>/<index>`: its journal rows and records. A conversation has one turn, and one more for each
+//                   time it waited
 //   `begun/<i>`     record under the base: the effect under which turn i was begun, which pays for it
 //   `pinned/<i>`    record under the base: the pinned configuration of turn i
 //   `ended`         record under the child turn: it has ended
@@ -13,12 +14,13 @@
 //
 // Invariants
 //   1. Writes go through the lease of the parent turn: a process that lost the session cannot extend a child's journal.
-//   2. A child turn that has to wait makes the call of the parent pending. The later turn that continues the call replays the child and
-//      continues it with the answer.
-//   3. A cancel is not recorded in the child's journal: the call around it records what happened, and a later run continues the child.
+//   2. A child turn that has to wait makes the call of the parent pending. The later turn that continues the call
+//      replays the child and continues it with the answer.
+//   3. A cancel is not recorded in the child's journal: the call around it records what happened, and a later run
+//      continues the child.
 //   4. Each row of a child's journal follows the one before it: the batch checks that it is stored.
-//   5. An error of the storage, or a lost lease, stops the loops of the child and of all turns around it. It is never the result of the call, and is
-//      recorded in no journal.
+//   5. An error of the storage, or a lost lease, stops the loops of the child and of all turns around it. It is never
+//      the result of the call, and is recorded in no journal.
 //   6. A row of a child's journal is progress of the parent turn: it resets the count of takeovers (Q17).
 
 import type { ChatOptions, Engine, OpenSpan } from "../../core/engine/internal.ts";
@@ -106,8 +108,8 @@ export function childrenOf<Context extends CallerContext>(parent: Parent<Context
 }
 
 /**
- * Builds the function that lists the turns inside an attempt of a call which were begun and have not ended. A call whose outcome is unknown is not run again, so no
- * process ends them; their spans are closed with the call.
+ * Builds the function that lists the turns inside an attempt of a call which were begun and have not ended. A call
+ * whose outcome is unknown is not run again, so no process ends them; their spans are closed with the call.
  */
 export function openChildrenOf({ context, key, scope }: Pick<Parent<CallerContext>, "context" | "key" | "scope">) {
   return async ({ id, idempotencyKey }: CallTool, attempt: number): Promise<readonly string[]> => {
@@ -155,8 +157,8 @@ class ChildTurns<Context extends CallerContext, Inner extends CallerContext> {
   }
 
   /**
-   * Runs the conversation to its end. `booked` gets the usage of turns that this effect pays for. If the conversation has to wait, `waits`
-   * gets the wait, and an `AbortError` ends the handler of the tool.
+   * Runs the conversation to its end. `booked` gets the usage of turns that this effect pays for. If the conversation
+   * has to wait, `waits` gets the wait, and an `AbortError` ends the handler of the tool.
    */
   async run(
     input: RunInput,
@@ -316,7 +318,10 @@ async function loadScope<Context extends CallerContext>(
   };
 }
 
-/** The ports of a child turn: a durable journal and records under the parent's lease. It has no events, and its input comes from the program. */
+/**
+ * The ports of a child turn: a durable journal and records under the parent's lease. It has no events, and its input
+ * comes from the program.
+ */
 async function childPorts<Context extends CallerContext>(
   parent: Parent<Context>,
   turn: string,
@@ -348,7 +353,8 @@ async function childPorts<Context extends CallerContext>(
     ordinal += 1;
     const journalRow = journalPut(at, ordinal, row);
     const absent: Check = { table: "journal", key: journalRow.key, tag: null };
-    // A child turn has no commit count as its parent has. The row before is missing if the storage was replaced by an older copy that has the lease.
+    // A child turn has no commit count as its parent has. The row before is missing if the storage was replaced by an
+    // older copy that has the lease.
     const before: readonly Check[] = ordinal === 1 ? [] : [{ table: "journal", key: [...at, ordinal - 1], tag: 0 }];
     const endPuts = ends ? [recordPut(at, turn, endedName, true)] : [];
     const puts = [journalRow, ...endPuts];
@@ -382,8 +388,8 @@ async function childPorts<Context extends CallerContext>(
 }
 
 /**
- * The recorded usage of the child turns of a call, by the names of their conversations. It was billed, whatever the answer to the call is.
- * Turns that were begun under another effect are not counted: they were booked there.
+ * The recorded usage of the child turns of a call, by the names of their conversations. It was billed, whatever the
+ * answer to the call is. Turns that were begun under another effect are not counted: they were booked there.
  */
 export async function childUsage(
   context: RuntimeContext,

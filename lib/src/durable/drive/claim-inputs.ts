@@ -1,5 +1,5 @@
-// Claims inbox input for a checkpoint of a turn (Q11). The claim and the delivery are two writes: the claim marks the rows with the lease
-// epoch, and the commit of the checkpoint removes them (`settleInputs`).
+// Claims inbox input for a checkpoint of a turn (Q11). The claim and the delivery are two writes: the claim marks the
+// rows with the lease epoch, and the commit of the checkpoint removes them (`settleInputs`).
 
 import type { CheckpointDelivery } from "../../core/kernel/internal.ts";
 import type { Check, HostStorage, KeyPart, Row } from "../rows/storage.ts";
@@ -11,8 +11,8 @@ import { keyOf } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
 
 /**
- * Claims up to `maxClaimedInputs` inputs, in order, and returns them as a delivery. A claim is void under another lease epoch, so no input is
- * lost if the process crashes before the delivery is committed.
+ * Claims up to `maxClaimedInputs` inputs, in order, and returns them as a delivery. A claim is void under another lease
+ * epoch, so no input is lost if the process crashes before the delivery is committed.
  */
 export async function claimInputs(
   storage: HostStorage,
@@ -36,8 +36,8 @@ export async function claimInputs(
         turn,
         claims.map(({ claimed }) => claimed),
       );
-    // Read and claim again: an input was withdrawn between the read and the write, or the lease was claimed again for the write (Q18) and the
-    // claims name the epoch before, which makes them void.
+    // Read and claim again: an input was withdrawn between the read and the write, or the lease was claimed again for
+    // the write (Q18) and the claims name the epoch before, which makes them void.
   }
 }
 

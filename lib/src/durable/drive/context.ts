@@ -1,5 +1,5 @@
-// The context of one runtime: options after validation, and the objects that all verbs and all turns of this process share. It is built
-// once, by `runtime`, and never changes; its objects hold the state of the process.
+// The context of one runtime: options after validation, and the objects that all verbs and all turns of this process
+// share. It is built once, by `runtime`, and never changes; its objects hold the state of the process.
 
 import type { Engine } from "../../core/engine/internal.ts";
 import type { TurnEnd } from "../../core/model/internal.ts";
@@ -28,12 +28,17 @@ export type RuntimeContext = {
   readonly engines: { readonly [name: string]: Engine };
   /** The storage's clock: every time in a row comes from it. */
   readonly clock: RuntimeClock;
-  /** The name of this process in lease rows. For diagnosis: the epoch of the lease, not the name, decides who may write. */
+  /**
+   * The name of this process in lease rows. For diagnosis: the epoch of the lease, not the name, decides who may write.
+   */
   readonly owner: () => string;
   readonly lease: LeaseTimings;
   /** The number of takeovers without a new journal row at which a turn is parked (Q17). */
   readonly maxTakeovers: number;
-  /** How many turns this process drives at once: as configured, and fewer while writes are slow (`drive/growing-lease.ts`). */
+  /**
+   * How many turns this process drives at once: as configured, and fewer while writes are slow
+   * (`drive/growing-lease.ts`).
+   */
   readonly maxActiveTurns: () => number;
   /** The limits of turns by engine, tenant and limit key; `null`: none. */
   readonly limits: RuntimeLimits | null;
@@ -77,8 +82,8 @@ export type VerbContext = RuntimeContext & {
 };
 
 /**
- * Returns the storage unchanged. Throws `volatile_storage` if `required` is `"durable"` and the rows of the storage do not outlive the
- * process: every guarantee of the runtime depends on stored rows.
+ * Returns the storage unchanged. Throws `volatile_storage` if `required` is `"durable"` and the rows of the storage do
+ * not outlive the process: every guarantee of the runtime depends on stored rows.
  */
 export function checkedStorage(storage: HostStorage, required: HostStorage["durability"] | null): HostStorage {
   if (required !== "durable" || storage.durability === "durable") return storage;
@@ -89,8 +94,8 @@ export function checkedStorage(storage: HostStorage, required: HostStorage["dura
 }
 
 /**
- * Returns the engine of that name. Throws `MisuseError` if this runtime has none. Only own properties count, so names such as `constructor`
- * from stored rows do not resolve to the prototype.
+ * Returns the engine of that name. Throws `MisuseError` if this runtime has none. Only own properties count, so names
+ * such as `constructor` from stored rows do not resolve to the prototype.
  */
 export function engineOf({ engines }: Pick<RuntimeContext, "engines">, name: string): Engine {
   const engine = Object.hasOwn(engines, name) ? engines[name] : undefined;

@@ -1,10 +1,11 @@
-// Keeps the text of attempts at a model call that were thrown away: readers saw it arrive, and it is in no reply. It is stored as a record of the effect, in the batch
-// that settles the effect, for people who look at the turn later. No replay reads it.
+// Keeps the text of attempts at a model call that were thrown away: readers saw it arrive, and it is in no reply. It is
+// stored as a record of the effect, in the batch that settles the effect, for people who look at the turn later. No
+// replay reads it.
 //
 //   discarded/<epoch>/<n>   the text of attempt n under that lease epoch
 //
-// Where the text comes from: attempts of this process are in its live tail; those of a process that crashed are in the table `pieces`, as far as that process had
-// written them. Both are removed by the commit that settles the effect.
+// Where the text comes from: attempts of this process are in its live tail; those of a process that crashed are in the
+// table `pieces`, as far as that process had written them. Both are removed by the commit that settles the effect.
 
 import type { Json, JsonObject } from "../../core/model/internal.ts";
 import type { LiveItem } from "../read/live.ts";
@@ -26,7 +27,10 @@ export type DiscardedText = { readonly text: string; readonly length: number };
 const maxText = 4000;
 const maxRead = 1_000_000;
 
-/** The records of the discarded attempts among live items. `settled`: the attempt whose result is recorded; `null`: none is. */
+/**
+ * The records of the discarded attempts among live items. `settled`: the attempt whose result is recorded; `null`: none
+ * is.
+ */
 export function discardedPuts(at: Key, items: readonly LiveItem[], settled: AttemptId | null): readonly Put[] {
   const texts = new Map<string, AttemptId & { text: string; length: number }>();
   for (const { effectId, epoch, n, event } of items) {

@@ -1,5 +1,5 @@
-// Describes how a replay diverged from its journal: the paths at which the ordered effect differs from the recorded one. Paths only: the
-// values may be private.
+// Describes how a replay diverged from its journal: the paths at which the ordered effect differs from the recorded
+// one. Paths only: the values may be private.
 
 import type { Json } from "../../core/model/internal.ts";
 

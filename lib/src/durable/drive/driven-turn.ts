@@ -61,8 +61,9 @@ export function acceptedTurn({ after, events }: SessionWrite, { id, start, plan 
 }
 
 /**
- * Loads an open turn with one read. `null`: the turn is not open any more. A parked turn is loaded only if `parked` is set. Rejects with
- * `newer_schema` if the turn was started under a newer kernel revision, and with `corrupt_row` if a row cannot be read.
+ * Loads an open turn with one read. `null`: the turn is not open any more. A parked turn is loaded only if `parked` is
+ * set. Rejects with `newer_schema` if the turn was started under a newer kernel revision, and with `corrupt_row` if a
+ * row cannot be read.
  */
 export async function loadTurn(
   storage: HostStorage,
@@ -132,8 +133,9 @@ export function checkRevision(turn: string, { revision }: Pick<TurnStart, "revis
 }
 
 /**
- * Builds the plan of a turn from its start row, its pinned configuration and the history. It equals the plan of the process that accepted the
- * turn. `engine` replaces the named engine. Rejects with `corrupt_row` if the pinned configuration is missing.
+ * Builds the plan of a turn from its start row, its pinned configuration and the history. It equals the plan of the
+ * process that accepted the turn. `engine` replaces the named engine. Rejects with `corrupt_row` if the pinned
+ * configuration is missing.
  */
 export async function storedPlan(
   context: Pick<RuntimeContext, "storage" | "engines" | "histories">,

@@ -1,7 +1,7 @@
-// Options of durable verbs. They are stored with the turn, because any process may drive it, so they must be JSON without secrets. The schema of
-// `output` may be of any library and is stored as JSON Schema. Which options
-// of a run are stored, and why the others are refused, is declared in `core/engine/run-options.ts`; the options of the verbs themselves are declared
-// in `verbOptionTable`.
+// Options of durable verbs. They are stored with the turn, because any process may drive it, so they must be JSON
+// without secrets. The schema of `output` may be of any library and is stored as JSON Schema. Which options of a run
+// are stored, and why the others are refused, is declared in `core/engine/run-options.ts`; the options of the verbs
+// themselves are declared in `verbOptionTable`.
 
 import type { DurableRefusal } from "../../core/engine/internal.ts";
 import type { JsonObject, MisuseReason } from "../../core/model/internal.ts";
@@ -28,7 +28,10 @@ type VerbOptionRow = {
   readonly verbs: "all" | "start" | "message";
   /** Whether it is stored among the options of the turn. `runOptions` removes it before the run. */
   readonly stored: boolean;
-  /** Whether an HTTP client may set it among the options of a turn. Some of the others have a header or a body field of their own. */
+  /**
+   * Whether an HTTP client may set it among the options of a turn. Some of the others have a header or a body field of
+   * their own.
+   */
   readonly http: "always" | "no";
   /** The type check, before the verb does anything; `null`: it is checked elsewhere. */
   readonly check: { readonly kind: string; readonly fits: (value: unknown) => boolean } | null;
@@ -46,7 +49,8 @@ export const verbOptionTable = {
   key: { verbs: "all", stored: false, http: "no", check: text },
   version: { verbs: "all", stored: false, http: "always", check: whole },
   waits: { verbs: "all", stored: true, http: "always", check: null },
-  // Over HTTP it comes from the authenticated caller, never from the request: a caller that chooses its key evades the limit.
+  // Over HTTP it comes from the authenticated caller, never from the request: a caller that chooses its key evades the
+  // limit.
   limitKey: { verbs: "all", stored: true, http: "no", check: limitKey },
   continue: { verbs: "all", stored: false, http: "no", check: flag },
   whenBusy: { verbs: "message", stored: false, http: "no", check: policy },

@@ -1,10 +1,12 @@
-// Records inside effects (Q2, Q3): attempts, delays, child turns, and the start marks of tools. The durable form of the `scope` port.
+// Records inside effects (Q2, Q3): attempts, delays, child turns, and the start marks of tools. The durable form of the
+// `scope` port.
 //
-// A record is a row of its own, keyed by turn, effect and name, and written under the lease before the performer continues. The process that
-// takes the turn over finds it and does not repeat what is recorded. Records are not ordered against journal rows.
+// A record is a row of its own, keyed by turn, effect and name, and written under the lease before the performer
+// continues. The process that takes the turn over finds it and does not repeat what is recorded. Records are not
+// ordered against journal rows.
 //
-// A start mark is written before a `never` or `ask` tool runs. A tool without one has not run, so recovery runs it; a tool with one is
-// answered by its replay policy (H4).
+// A start mark is written before a `never` or `ask` tool runs. A tool without one has not run, so recovery runs it; a
+// tool with one is answered by its replay policy (H4).
 
 import type { CallTool, Effect, SlottedCall, Turn } from "../../core/kernel/internal.ts";
 import type { Json, ToolSpec } from "../../core/model/internal.ts";
@@ -36,12 +38,18 @@ export class EffectRecords implements Scope {
   readonly #holder: LeaseHolder;
   readonly #write: (changes: Changes) => Promise<void>;
   readonly #ensure: () => void | Promise<void>;
-  /** How many tools of a batch run at once (a semaphore in `core/run/perform/semaphore.ts`), by the pinned limits of the turn. */
+  /**
+   * How many tools of a batch run at once (a semaphore in `core/run/perform/semaphore.ts`), by the pinned limits of the
+   * turn.
+   */
   maxConcurrency = Number.POSITIVE_INFINITY;
   /** The batch of calls whose start marks have been built. */
   #marked: readonly SlottedCall[] | null = null;
 
-  /** `write` writes a batch under the lease; `ensure` checks the lease before an effect. Both reject if the lease is lost. */
+  /**
+   * `write` writes a batch under the lease; `ensure` checks the lease before an effect. Both reject if the lease is
+   * lost.
+   */
   constructor(
     context: Pick<RuntimeContext, "engines">,
     at: Key,
@@ -71,7 +79,10 @@ export class EffectRecords implements Scope {
   /** Checks the lease before an effect. */
   readonly ensure = (): void | Promise<void> => this.#ensure();
 
-  /** Returns a record of an earlier holder; `null`: there is none. Records of this process are not found: the performer has the value. */
+  /**
+   * Returns a record of an earlier holder; `null`: there is none. Records of this process are not found: the performer
+   * has the value.
+   */
   readonly find = (effectId: string, name: string): Json => this.#before.get(recordName(effectId, name)) ?? null;
 
   /** Writes a record once. */
@@ -96,15 +107,16 @@ export class EffectRecords implements Scope {
   }
 
   /**
-   * The start marks of the tools that begin at once: they share the commit of the response that caused them (Q3), which saves a write for
-   * each. Built once for each batch of calls; building them at every response would be quadratic in the number of calls.
+   * The start marks of the tools that begin at once: they share the commit of the response that caused them (Q3), which
+   * saves a write for each. Built once for each batch of calls; building them at every response would be quadratic in
+   * the number of calls.
    */
   startMarks(turn: Turn): readonly Put[] {
     const { phase } = turn;
     if (phase.type !== "awaiting_tools" || phase.calls === this.#marked) return [];
     this.#marked = phase.calls;
-    // When a batch begins all slots are free, and calls that need no decision take them in order. The performer marks later ones when they
-    // get a slot.
+    // When a batch begins all slots are free, and calls that need no decision take them in order. The performer marks
+    // later ones when they get a slot.
     let slots = this.maxConcurrency;
     return pendingEffects(turn).flatMap((effect) => {
       if (!this.#startsAtOnce(effect, turn)) return [];

@@ -1,4 +1,5 @@
-// The timing that is stored with journal rows: when an effect began and ended, when the first text arrived, and which process performed it.
+// The timing that is stored with journal rows: when an effect began and ended, when the first text arrived, and which
+// process performed it.
 
 import { fake } from "everturn";
 import { memoryStorage } from "everturn/host/memory";

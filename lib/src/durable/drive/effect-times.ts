@@ -1,4 +1,5 @@
-// When the effects of a turn were performed, for people who look at the turn later: stored with the journal rows, compared by no replay.
+// When the effects of a turn were performed, for people who look at the turn later: stored with the journal rows,
+// compared by no replay.
 
 import type { Effect } from "../../core/kernel/internal.ts";
 import type { TurnEvent } from "../../core/model/internal.ts";
@@ -41,7 +42,10 @@ export class EffectTimes {
     if (times !== undefined) times.endedAt = this.#clock.now();
   }
 
-  /** The timing of a journal row, of the effect `id` or of an item that answers no effect (`null`). Called once for each effect. */
+  /**
+   * The timing of a journal row, of the effect `id` or of an item that answers no effect (`null`). Called once for each
+   * effect.
+   */
   take(id: string | null, { owner, since, takesOver }: Lease): EffectTiming {
     const times = id === null ? undefined : this.#times.get(id);
     if (id !== null) this.#times.delete(id);

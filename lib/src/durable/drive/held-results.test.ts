@@ -1,4 +1,5 @@
-// A process keeps the results that it holds while the storage is away, and commits them when the storage is back, as long as no other process has claimed the session.
+// A process keeps the results that it holds while the storage is away, and commits them when the storage is back, as
+// long as no other process has claimed the session.
 
 import type { Adapter } from "../../core/engine/internal.ts";
 import type { Batch, HostStorage } from "../internal.ts";
@@ -169,7 +170,10 @@ describe("a process that is closed writes all results that it holds", () => {
 describe("a write that was applied, and whose answer was lost", () => {
   const lost = () => new RuntimeError("storage_failed", { message: "lost", metadata: { transient: true } });
 
-  /** Runs a turn with a tool, an input that arrives meanwhile and a queued message. The answers to the writes that `isLost` selects are lost. */
+  /**
+   * Runs a turn with a tool, an input that arrives meanwhile and a queued message. The answers to the writes that
+   * `isLost` selects are lost.
+   */
   async function run(isLost: (batch: Batch, count: number) => boolean, awayMs: number) {
     const world = new World();
     const storage = memoryStorage({ clock: world.clock });

@@ -3,18 +3,19 @@
 // Theory of operation
 //   The loop calls `order` for every effect and awaits `next` for every item. The journal has two phases.
 //   replay   `next` returns the recorded items in order. Effects that are ordered meanwhile are deferred. A recorded response removes its
-//            effect from the deferred ones, so the effect is not performed (H1). The canonical JSON of the ordered effect must equal the
-//            recorded one; otherwise the code has changed and the turn has diverged.
-//   live     when the recorded rows are used up, the deferred effects and all later ones are performed. `next` returns responses in the
-//            order in which they settle.
+//            effect from the deferred ones, so the effect is not performed (H1). The canonical JSON of the ordered
+//            effect must equal the recorded one; otherwise the code has changed and the turn has diverged.
+//   live     when the recorded rows are used up, the deferred effects and all later ones are performed. `next` returns
+//            responses in the order in which they settle.
 //   The journal writes nothing. `TurnCommitter` writes each item in the batch of its consequences (Q1).
 //
 // Invariants
 //   1. An effect whose response is recorded is never performed (H1).
 //   2. `before` resolves before an effect is performed: the process still holds the lease.
-//   3. After `cancel`, `next` returns the recorded rows that are left and then the cancel, never another response (Q9). After
-//      `cancelAfterSettled`, the responses that have settled come first. After `stop`, `next` rejects, and nothing is recorded; after `stopAfterSettled`, it
-//      rejects when the responses that have settled are handed out. Nothing is performed meanwhile.
+//   3. After `cancel`, `next` returns the recorded rows that are left and then the cancel, never another response (Q9).
+//      After `cancelAfterSettled`, the responses that have settled come first. After `stop`, `next` rejects, and
+//      nothing is recorded; after `stopAfterSettled`, it rejects when the responses that have settled are handed out.
+//      Nothing is performed meanwhile.
 
 import type { Cancellation, Effect, EffectResponse } from "../../core/kernel/internal.ts";
 import type { Json } from "../../core/model/internal.ts";
@@ -34,7 +35,10 @@ export type RecordedRow = {
   readonly binding: boolean;
 };
 
-/** The journal rows that are in effect: without the rows of restarted steps and without the rows that restart them (Q14). */
+/**
+ * The journal rows that are in effect: without the rows of restarted steps and without the rows that restart them
+ * (Q14).
+ */
 export function effectiveRows(rows: readonly JournalRow[]): readonly RecordedRow[] {
   let effective: RecordedRow[] = [];
   for (const [index, row] of rows.entries()) {
@@ -52,7 +56,10 @@ export function effectiveRows(rows: readonly JournalRow[]): readonly RecordedRow
 
 /** How a turn is ended without its engine (Q16). */
 export type JournalEnding = {
-  /** Selects the effects that are performed after the replay: calls that had started, which are answered by their replay policy. */
+  /**
+   * Selects the effects that are performed after the replay: calls that had started, which are answered by their replay
+   * policy.
+   */
   readonly performs: (effect: Effect) => boolean;
   /** The item that ends the turn, handed out after the responses of these effects. */
   readonly item: JournalItem;
@@ -62,7 +69,10 @@ export type JournalEnding = {
 export type JournalOptions = {
   /** Ends the turn after the replay. Recorded rows are replayed without comparing effects. Default: `null`. */
   readonly ending?: JournalEnding | null;
-  /** `true`: an effect without a recorded response stops the loop with `replay_missing`. For offline replays. Default: `false`. */
+  /**
+   * `true`: an effect without a recorded response stops the loop with `replay_missing`. For offline replays. Default:
+   * `false`.
+   */
   readonly strict?: boolean;
   /** Called before an effect is performed; a rejection stops the loop. */
   readonly before?: ((effect: Effect) => void | Promise<void>) | null;
@@ -83,7 +93,10 @@ export class DurableJournal implements CancellableJournal {
   #next = 0;
   /** Ordered effects as canonical JSON, by id. */
   readonly #ordered = new Map<string, string>();
-  /** Effects that were ordered during the replay and have no recorded response so far, by id. Performed after the replay. */
+  /**
+   * Effects that were ordered during the replay and have no recorded response so far, by id. Performed after the
+   * replay.
+   */
   readonly #deferred = new Map<string, () => void>();
   /** Items that have settled before `next` was called. */
   readonly #settled: JournalItem[] = [];
@@ -195,7 +208,10 @@ export class DurableJournal implements CancellableJournal {
     this.#rejectWaiter();
   }
 
-  /** Stops the loop after the responses that have settled: this process shuts down, and the results that it holds would be lost. */
+  /**
+   * Stops the loop after the responses that have settled: this process shuts down, and the results that it holds would
+   * be lost.
+   */
   stopAfterSettled(reason: unknown): void {
     this.#stopped ??= { reason, afterSettled: true };
     this.#rejectWaiter();
@@ -213,7 +229,8 @@ export class DurableJournal implements CancellableJournal {
     if (row.item.type !== "response") return row.item;
     const { id } = row.item.response;
     const ordered = this.#ordered.get(id);
-    // A turn that is being ended is not compared. A response that the turn does not await is stale and changes nothing (K4).
+    // A turn that is being ended is not compared. A response that the turn does not await is stale and changes nothing
+    // (K4).
     if (this.#ending !== null) {
       this.#deferred.delete(id);
       return row.item;
@@ -266,7 +283,10 @@ export class DurableJournal implements CancellableJournal {
     return this.#finish === null || this.#finish === undefined ? response : this.#finish(effect, response);
   }
 
-  /** Waits for permission to perform. A rejection stops the loop, and the returned promise never settles: the effect has no response. */
+  /**
+   * Waits for permission to perform. A rejection stops the loop, and the returned promise never settles: the effect has
+   * no response.
+   */
   async #whenAllowed(allowed: Promise<void>): Promise<void> {
     try {
       await allowed;

@@ -523,7 +523,10 @@ async function held() {
 describe("a lease that has become longer, or whose row has changed", () => {
   const key = { tenant: "", session: "s1" } as const;
 
-  /** A holder whose writes are recorded. `hold` makes a write wait before the storage performs it, `lose` keeps the answer to one. Both get the number of the write. */
+  /**
+   * A holder whose writes are recorded. `hold` makes a write wait before the storage performs it, `lose` keeps the
+   * answer to one. Both get the number of the write.
+   */
   async function growing({
     hold = () => null,
     lose = () => false,

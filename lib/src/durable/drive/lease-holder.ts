@@ -1,27 +1,34 @@
-// Holds the lease of one session while its turn is driven. Every write of the turn goes through `write`, which adds the fencing check on the
-// token and extends the lease by one lease time. A turn that commits often therefore needs no renewals.
+// Holds the lease of one session while its turn is driven. Every write of the turn goes through `write`, which adds the
+// fencing check on the token and extends the lease by one lease time. A turn that commits often therefore needs no
+// renewals.
 //
 // What a refused or failed write means
-//   the row has another token      another process has claimed the session: `lease_lost`. This process must not write any more
-//   expired, the token is ours     no other process has claimed the session: the holder claims the next epoch and writes again (Q18). The
-//                                  result of an effect that outlasted the lease is not lost
-//   the row is released            this process released it, at the end of the turn or for a hand-over: `lease_lost`. A late renewal, or an
-//                                  effect that is still in flight, must not claim the session again
-//   the storage is away            an error that passes (`isTransient`): retry with exponential backoff, for up to ten minutes, so that results this process
-//                                  holds are not lost. Reads that a commit needs are retried likewise. What is held meanwhile is bounded: a turn holds
-//                                  the results of the effects in flight, and no effect is ordered before the commit is written
-//   refused after such an error    an earlier attempt may have been applied although its answer was lost. The batch counts as written if all its rows
-//                                  are stored as it would write them
+//   the row has another token      another process has claimed the session: `lease_lost`. This process must not write
+//                                  any more
+//   expired, the token is ours     no other process has claimed the session: the holder claims the next epoch and
+//                                  writes again (Q18). The result of an effect that outlasted the lease is not lost
+//   the row is released            this process released it, at the end of the turn or for a hand-over: `lease_lost`. A
+//                                  late renewal, or an effect that is still in flight, must not claim the session again
+//   the storage is away            an error that passes (`isTransient`): retry with exponential backoff, for up to ten
+//                                  minutes, so that results this process holds are not lost. Reads that a commit needs
+//                                  are retried likewise. What is held meanwhile is bounded: a turn holds the results of
+//                                  the effects in flight, and no effect is ordered before the commit is written
+//   refused after such an error    an earlier attempt may have been applied although its answer was lost. The batch
+//                                  counts as written if all its rows are stored as it would write them
 //   any other error                thrown to the caller
 //
 // Invariants
 //   1. Every batch checks the token and that the lease has not expired, by the storage's clock (fencing, H3).
 //   2. The local deadline counts from before the write was sent, so it passes before the storage's expiry does.
-//   3. Concurrent writes of one holder share one claim. Two claims would compete, and the loser would take the winner for another process.
-//   4. A renewal without an answer does not prevent later ones: one lost request or answer must not cost a healthy process its lease.
-//   5. All rows under one token are equal, so no write shortens the lease, also one that the storage performs late or twice. A write that changes the row (a longer
-//      duration, the end of `alone`, the identity of the process) takes the next token of the epoch, which fences the writes under the old one. Those are refused
-//      and repeated. A changed row whose answer is lost is recognised by its token (`#claimNext`). A lease that is held never becomes shorter.
+//   3. Concurrent writes of one holder share one claim. Two claims would compete, and the loser would take the winner
+//      for another process.
+//   4. A renewal without an answer does not prevent later ones: one lost request or answer must not cost a healthy
+//      process its lease.
+//   5. All rows under one token are equal, so no write shortens the lease, also one that the storage performs late or
+//      twice. A write that changes the row (a longer duration, the end of `alone`, the identity of the process) takes
+//      the next token of the epoch, which fences the writes under the old one. Those are refused and repeated. A
+//      changed row whose answer is lost is recognised by its token (`#claimNext`). A lease that is held never becomes
+//      shorter.
 
 import type { Changes } from "../rows/batch.ts";
 import type { Lease, LocalClock } from "../rows/lease.ts";
@@ -46,7 +53,10 @@ import {
 import { keyOf } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
 
-/** Exponential backoff against a busy storage: the first delay and the longest one, in milliseconds, and when to give up. */
+/**
+ * Exponential backoff against a busy storage: the first delay and the longest one, in milliseconds, and when to give
+ * up.
+ */
 const firstDelayMs = 25;
 const longestDelayMs = 1000;
 const busyLimitMs = 600_000;
@@ -56,7 +66,10 @@ const handOverBusyLimitMs = 3000;
 /** How long a release that failed is tried again in the background, in milliseconds. */
 const releaseLimitMs = 10_000;
 
-/** How many renewals may be without an answer at a time. As many intervals fit into the lease time, so with more the lease has expired. */
+/**
+ * How many renewals may be without an answer at a time. As many intervals fit into the lease time, so with more the
+ * lease has expired.
+ */
 const maxRenewals = 3;
 
 /** The result of a fenced write. `check`: the check, other than the fencing check, that refused the batch. */
@@ -99,19 +112,25 @@ export class LeaseHolder {
   }
 
   /**
-   * Call it before a performer starts and before a request is sent to a provider. Returns synchronously while the local deadline has not
-   * passed; otherwise renews first. Rejects with `lease_lost` if another process has claimed the session.
+   * Call it before a performer starts and before a request is sent to a provider. Returns synchronously while the local
+   * deadline has not passed; otherwise renews first. Rejects with `lease_lost` if another process has claimed the
+   * session.
    */
   readonly ensure = (): void | Promise<void> => {
     if (!this.isSafe) return this.#renewUntilSafe();
   };
 
-  /** Renews until the deadline is ahead: the answer to a renewal may arrive after the extended lease, too, has expired. */
+  /**
+   * Renews until the deadline is ahead: the answer to a renewal may arrive after the extended lease, too, has expired.
+   */
   async #renewUntilSafe(): Promise<void> {
     while (!this.isSafe) await this.renew();
   }
 
-  /** Writes a batch under the lease and extends the lease. A refused fencing check claims the lease again if that is possible (Q18). */
+  /**
+   * Writes a batch under the lease and extends the lease. A refused fencing check claims the lease again if that is
+   * possible (Q18).
+   */
   async write(changes: Changes, { lasting = true, put = null }: WriteOptions = {}): Promise<FencedWrite> {
     const { clock } = this.#context;
     for (;;) {
@@ -144,15 +163,16 @@ export class LeaseHolder {
     const lease = this.#lease;
     const ttlMs = Math.max(lease.ttlMs, timings.ttlMs);
     const alone = lease.alone && !this.#endsAlone;
-    // A storage may identify this process only while it is connected (`Liveness`), so a lease that was claimed without an identity gets it later.
+    // A storage may identify this process only while it is connected (`Liveness`), so a lease that was claimed without
+    // an identity gets it later.
     const process = storage.liveness?.process ?? lease.process;
     const isSame = ttlMs === lease.ttlMs && alone === lease.alone && process === lease.process;
     return isSame ? lease : { ...lease, token: tokenOfChange(lease.token), ttlMs, alone, process };
   }
 
   /**
-   * Extends the lease. Calls at about the same time share one write; a call half an interval later sends another one (invariant 4). It is not
-   * flushed to disk: a power loss that loses the renewal also ends the holder.
+   * Extends the lease. Calls at about the same time share one write; a call half an interval later sends another one
+   * (invariant 4). It is not flushed to disk: a power loss that loses the renewal also ends the holder.
    */
   async renew(): Promise<void> {
     const { clock, lease: timings } = this.#context;
@@ -173,10 +193,11 @@ export class LeaseHolder {
   }
 
   /**
-   * Renews the lease every `renewMs` until the signal aborts, without waiting for the answer to earlier renewals. The first time is sooner, by up to
-   * a half: a worker claims many turns at the same time, and renewals of all of them at once would delay the live text of all. Resolves when the
-   * renewals are answered; does not reject. `onLost`: another process has claimed the session.
-   * The timings change (`growing-lease.ts`): a renewal is not later than the duration of the lease allows that is stored.
+   * Renews the lease every `renewMs` until the signal aborts, without waiting for the answer to earlier renewals. The
+   * first time is sooner, by up to a half: a worker claims many turns at the same time, and renewals of all of them at
+   * once would delay the live text of all. Resolves when the renewals are answered; does not reject. `onLost`: another
+   * process has claimed the session. The timings change (`growing-lease.ts`): a renewal is not later than the duration
+   * of the lease allows that is stored.
    */
   async keep(signal: AbortSignal, onLost: (error: RuntimeError) => void): Promise<void> {
     const { clock } = this.#context;
@@ -208,15 +229,18 @@ export class LeaseHolder {
     return renewMs * (this.#lease.ttlMs / ttlMs);
   }
 
-  /** The next write says that the process may drive other turns. When it is answered, no other write can take that back (invariant 5). */
+  /**
+   * The next write says that the process may drive other turns. When it is answered, no other write can take that back
+   * (invariant 5).
+   */
   endAlone(): void {
     this.#endsAlone = true;
   }
 
   /**
-   * Releases the lease, so that the next holder does not wait for it to expire. Does not reject: see `releaseLease`. A claim of the
-   * next epoch that is being written is awaited and released too: it would hold the session for one lease time without a process that
-   * drives it.
+   * Releases the lease, so that the next holder does not wait for it to expire. Does not reject: see `releaseLease`. A
+   * claim of the next epoch that is being written is awaited and released too: it would hold the session for one lease
+   * time without a process that drives it.
    */
   async release(also: Changes = noChanges): Promise<void> {
     this.#isReleased = true;
@@ -242,8 +266,8 @@ export class LeaseHolder {
   }
 
   /**
-   * Claims the next epoch of an expired lease (Q18), or adopts a row that this process has changed. Throws `lease_lost` if another process has claimed the lease or it was
-   * released.
+   * Claims the next epoch of an expired lease (Q18), or adopts a row that this process has changed. Throws `lease_lost`
+   * if another process has claimed the lease or it was released.
    */
   async #claimNext(): Promise<void> {
     const { storage, clock, lease: timings } = this.#context;
@@ -269,8 +293,8 @@ export class LeaseHolder {
       const claimed = claim(key, row, this.#lease.owner, clock, timings, null, storage.liveness ?? null);
       // A concurrent write of this process has renewed it.
       if (claimed.type === "busy") return;
-      // A claim of an input is void under another epoch. The inputs that this process has claimed move to the next epoch in the same batch, so
-      // that they cannot be withdrawn while their delivery is being written.
+      // A claim of an input is void under another epoch. The inputs that this process has claimed move to the next
+      // epoch in the same batch, so that they cannot be withdrawn while their delivery is being written.
       const moved = movedClaims(inputs, this.epoch, epochOf(claimed.lease.token));
       // The process has held the session since its first claim.
       const { since, takesOver, tookOverFrom } = this.#lease;
@@ -287,14 +311,18 @@ export class LeaseHolder {
     }
   }
 
-  /** Limits the retries against a busy storage to `handOverBusyLimitMs` from now: the turn is handed over, and the process shuts down. */
+  /**
+   * Limits the retries against a busy storage to `handOverBusyLimitMs` from now: the turn is handed over, and the
+   * process shuts down.
+   */
   limitBusyWait(): void {
     this.#busyUntil = Math.min(this.#busyUntil, this.#context.clock.now() + handOverBusyLimitMs);
   }
 
   /**
-   * Repeats reads or a write with exponential backoff while the storage is away, for up to ten minutes; less after `limitBusyWait` and never after a release.
-   * `work` is called with `true` if an earlier attempt may have taken effect. The lease may expire meanwhile; the next write finds out.
+   * Repeats reads or a write with exponential backoff while the storage is away, for up to ten minutes; less after
+   * `limitBusyWait` and never after a release. `work` is called with `true` if an earlier attempt may have taken
+   * effect. The lease may expire meanwhile; the next write finds out.
    */
   async whenFree<T>(work: (mayBeWritten: boolean) => Promise<T>): Promise<T> {
     const { clock } = this.#context;
@@ -311,7 +339,10 @@ export class LeaseHolder {
     }
   }
 
-  /** Writes a batch when the storage is free. A batch that is refused because an earlier attempt was applied counts as written. */
+  /**
+   * Writes a batch when the storage is free. A batch that is refused because an earlier attempt was applied counts as
+   * written.
+   */
   #writeWhenFree(batch: Batch): Promise<Written> {
     return this.whenFree(async (mayBeWritten) => {
       const written = await this.#context.storage.write(batch);
@@ -320,8 +351,9 @@ export class LeaseHolder {
   }
 
   /**
-   * Returns whether all rows are stored as a batch would write them. A lease row that keeps its epoch is not compared: another write may have replaced it since. So a
-   * batch that only renews the lease never counts as stored: the lease may have expired, and then it is claimed again.
+   * Returns whether all rows are stored as a batch would write them. A lease row that keeps its epoch is not compared:
+   * another write may have replaced it since. So a batch that only renews the lease never counts as stored: the lease
+   * may have expired, and then it is claimed again.
    */
   async #isStored(batch: Batch): Promise<boolean> {
     const checked = new Set(batch.checks.flatMap(({ table, tag }) => (table === "leases" ? [epochOf(tag ?? 0)] : [])));
@@ -338,8 +370,8 @@ export class LeaseHolder {
 }
 
 /**
- * Returns whether an operation of the storage failed for a reason that passes, so that it is worth repeating: the storage is locked, its disk is full, or it cannot be
- * reached (`transient`, see `HostStorage`).
+ * Returns whether an operation of the storage failed for a reason that passes, so that it is worth repeating: the
+ * storage is locked, its disk is full, or it cannot be reached (`transient`, see `HostStorage`).
  */
 export function isTransient(error: unknown): error is RuntimeError {
   if (!(error instanceof RuntimeError)) return false;
@@ -349,12 +381,13 @@ export function isTransient(error: unknown): error is RuntimeError {
 }
 
 /**
- * Releases a lease and writes the result of `also`. If one of them fails, both are tried again in the background: this process lives, so the turn would
- * otherwise wait for the expiry of a lease that no process uses. Safe also if a failed write took effect: the batch is refused unless the lease is held under
- * this token. Otherwise `also` could make a turn due again that has ended.
+ * Releases a lease and writes the result of `also`. If one of them fails, both are tried again in the background: this
+ * process lives, so the turn would otherwise wait for the expiry of a lease that no process uses. Safe also if a failed
+ * write took effect: the batch is refused unless the lease is held under this token. Otherwise `also` could make a turn
+ * due again that has ended.
  *
- * If the lease row says that the process drives no other turn (`alone`), this resolves when the row is released or the lease has expired: with another turn
- * started before, a crash would be attributed to this session.
+ * If the lease row says that the process drives no other turn (`alone`), this resolves when the row is released or the
+ * lease has expired: with another turn started before, a crash would be attributed to this session.
  */
 export async function releaseLease(
   context: Pick<HolderContext, "storage" | "clock">,
@@ -406,8 +439,8 @@ type WriteOptions = {
   /** `false`: the write need not be flushed to disk. */
   readonly lasting?: boolean;
   /**
-   * Builds the lease row to write in place of the extended one: a release, or the lease of the next turn. It gets the current lease, which
-   * may have been claimed again since the call.
+   * Builds the lease row to write in place of the extended one: a release, or the lease of the next turn. It gets the
+   * current lease, which may have been claimed again since the call.
    */
   readonly put?: ((lease: Lease) => Put) | null;
 };

@@ -1,5 +1,5 @@
-// The turns that this process left before their end: it failed at them, lost their session, or handed them over. Handles in this process reject with the
-// reason, and workers do not try the turn again at once.
+// The turns that this process left before their end: it failed at them, lost their session, or handed them over.
+// Handles in this process reject with the reason, and workers do not try the turn again at once.
 
 import type { SessionKey } from "../rows/session-key.ts";
 import type { RuntimeContext } from "./context.ts";
@@ -30,13 +30,19 @@ export class LeftTurns {
     return () => this.#listeners.delete(listener);
   }
 
-  /** Why this process left the turn; `null`: it did not, or another process has held the session since (`epoch` of the lease row is higher). */
+  /**
+   * Why this process left the turn; `null`: it did not, or another process has held the session since (`epoch` of the
+   * lease row is higher).
+   */
   reason(key: SessionKey, turn: string, epoch: number): unknown {
     const left = this.#left.get(nameOf(key));
     return left?.turn === turn && left.epoch >= epoch ? left.error : null;
   }
 
-  /** Returns whether a worker should skip the turn: for one renewal interval after this process failed at it, and always if a newer release wrote it. */
+  /**
+   * Returns whether a worker should skip the turn: for one renewal interval after this process failed at it, and always
+   * if a newer release wrote it.
+   */
   hasJustFailed(key: SessionKey, turn: string): boolean {
     const left = this.#left.get(nameOf(key));
     if (left?.turn !== turn || isHeldElsewhere(left.error) || isHandedOver(left.error)) return false;
@@ -64,7 +70,9 @@ export class LeftTurns {
   }
 }
 
-/** Returns whether an error means that another process drives the turn now: a handle then continues to wait for its end. */
+/**
+ * Returns whether an error means that another process drives the turn now: a handle then continues to wait for its end.
+ */
 export function isHeldElsewhere(error: unknown): boolean {
   return isEverturnError(error) && (error.reason === "lease_lost" || error.reason === "conflict");
 }

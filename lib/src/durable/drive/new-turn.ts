@@ -1,8 +1,9 @@
-// Builds a turn that a verb, or the end of another turn, is about to accept: its id, its start row, its plan and its pinned configuration.
-// Nothing is written here; `accept/accept.ts` and `TurnCommitter` write the rows.
+// Builds a turn that a verb, or the end of another turn, is about to accept: its id, its start row, its plan and its
+// pinned configuration. Nothing is written here; `accept/accept.ts` and `TurnCommitter` write the rows.
 //
-// The process that drives the turn at once uses the plan that was built here. Any other process builds an equal plan from the start row and
-// the pinned configuration (`planTurn`), so what a turn does depends neither on the process nor on a deploy in between.
+// The process that drives the turn at once uses the plan that was built here. Any other process builds an equal plan
+// from the start row and the pinned configuration (`planTurn`), so what a turn does depends neither on the process nor
+// on a deploy in between.
 
 import type { Engine } from "../../core/engine/internal.ts";
 import type { TurnHistory } from "../../core/kernel/internal.ts";
@@ -72,8 +73,8 @@ export type PlannedTurn = NewTurn & { readonly plan: Plan };
 export type NextPlannedTurn = NewTurn & { readonly plan: Plan | null };
 
 /**
- * Builds a turn that follows `history`. Rejects with what `planRun` throws: misuse, an engine without an adapter, or a model whose price is
- * unknown although a cost budget needs it.
+ * Builds a turn that follows `history`. Rejects with what `planRun` throws: misuse, an engine without an adapter, or a
+ * model whose price is unknown although a cost budget needs it.
  */
 export async function newTurn(
   context: RuntimeContext,
@@ -111,14 +112,15 @@ async function pinnedTurn(
     acceptedAt: now,
   };
   const { retentionMs } = context;
-  // Outlasts the journals that need the configuration for `export`. `work/collect.ts` removes expired ones that no open turn uses.
+  // Outlasts the journals that need the configuration for `export`. `work/collect.ts` removes expired ones that no open
+  // turn uses.
   const pinnedTtlMs = retentionMs === null ? null : 2 * Math.ceil(retentionMs) + dayMs;
   return { id, start, pinned, pinnedTtlMs };
 }
 
 /**
- * The key of the configuration in `contents`. A configuration of the engine is shared by all sessions of the tenant. One that contains texts of the call, for example
- * `instructions`, belongs to the session and is deleted with it.
+ * The key of the configuration in `contents`. A configuration of the engine is shared by all sessions of the tenant.
+ * One that contains texts of the call, for example `instructions`, belongs to the session and is deleted with it.
  */
 async function pinnedName({ session }: SessionKey, { options }: TurnRequest, pinned: Pinned): Promise<string> {
   const isOwn = Object.keys(options).some(
@@ -134,7 +136,10 @@ const ownParts: readonly string[] = ["environment", "params", "policy"];
 /** The fields of `TurnStart` that a plan depends on. */
 type PlannedStart = TurnRequest & Pick<TurnStart, "revision" | "spentBefore">;
 
-/** Builds the plan of a turn. `pinned`: the configuration of a turn that was accepted before; `null`: the turn is new and gets the engine's. */
+/**
+ * Builds the plan of a turn. `pinned`: the configuration of a turn that was accepted before; `null`: the turn is new
+ * and gets the engine's.
+ */
 export function planTurn(
   context: Pick<RuntimeContext, "engines">,
   key: SessionKey,
@@ -154,7 +159,9 @@ export function planTurn(
   );
 }
 
-/** The details of a plan that follow from the start row. `protocolEvents`: the records of the session before the turn. */
+/**
+ * The details of a plan that follow from the start row. `protocolEvents`: the records of the session before the turn.
+ */
 export function planDetails(
   turnId: string,
   sessionId: string,
@@ -174,8 +181,9 @@ export type FollowingTurn = {
 };
 
 /**
- * Builds the next turn from the inbox: from input that arrived too late for the last turn (Q11), with the engine and options of the last one, or
- * from queued input, with its own. Only if the session is idle or completed and no call is pending; otherwise the input stays in the inbox.
+ * Builds the next turn from the inbox: from input that arrived too late for the last turn (Q11), with the engine and
+ * options of the last one, or from queued input, with its own. Only if the session is idle or completed and no call is
+ * pending; otherwise the input stays in the inbox.
  */
 export async function followingTurn(
   context: RuntimeContext,
@@ -237,8 +245,9 @@ async function pinnedOf(storage: HostStorage, { tenant }: SessionKey, { pinned }
 }
 
 /**
- * Builds a turn from input, with the engine as it is now. If this process lacks the engine, or the engine cannot plan the turn, the turn gets the configuration
- * `pinned`, and a process that has its engine drives it: the input keeps its place. `null`: there is no such configuration, and the input stays in the inbox.
+ * Builds a turn from input, with the engine as it is now. If this process lacks the engine, or the engine cannot plan
+ * the turn, the turn gets the configuration `pinned`, and a process that has its engine drives it: the input keeps its
+ * place. `null`: there is no such configuration, and the input stays in the inbox.
  */
 async function turnOfInput(
   context: RuntimeContext,

@@ -1,4 +1,5 @@
-// An engine whose adapter refuses every call. Turns that are only replayed, or ended without their engine (Q16), are planned with it.
+// An engine whose adapter refuses every call. Turns that are only replayed, or ended without their engine (Q16), are
+// planned with it.
 
 import type { Adapter, Engine } from "../../core/engine/internal.ts";
 import type { TurnStart } from "../rows/values.ts";
@@ -16,7 +17,10 @@ const offlineAdapter: Adapter = {
 /** The engine for replays: everything it needs is recorded or pinned. */
 export const offlineEngine = engine({ adapter: offlineAdapter });
 
-/** The engine that ends a turn: it performs nothing, and has the protocol and the projector of the turn's engine, if this process has that engine. */
+/**
+ * The engine that ends a turn: it performs nothing, and has the protocol and the projector of the turn's engine, if
+ * this process has that engine.
+ */
 export function endingEngine(
   { engines }: Pick<RuntimeContext, "engines">,
   { engine: name }: Pick<TurnStart, "engine">,

@@ -1,10 +1,12 @@
-// Validations of large structured outputs. A validation runs on the event loop and cannot be interrupted; one of an output with thousands of parts takes tens of
-// milliseconds, and a caller can choose the schema and ask for such an output. Without pauses, the validations of one tenant would delay all requests of others.
+// Validations of large structured outputs. A validation runs on the event loop and cannot be interrupted; one of an
+// output with thousands of parts takes tens of milliseconds, and a caller can choose the schema and ask for such an
+// output. Without pauses, the validations of one tenant would delay all requests of others.
 //
 // Theory of operation
-//   `limited` replaces the JSON Schema of a plan by a Standard Schema that validates with it. Large outputs are validated one at a time in this process, tenants round robin.
-//   After each, the event loop is left to others for as long as the validation took, so validations take at most half of its time.
-//   The verdict is that of the JSON Schema itself.
+//   `limited` replaces the JSON Schema of a plan by a Standard Schema that validates with it. Large outputs are
+//   validated one at a time in this process, tenants round robin. After each, the event loop is left to others for as
+//   long as the validation took, so validations take at most half of its time. The verdict is that of the JSON Schema
+//   itself.
 
 import type { JsonSchema, StandardSchema } from "../../core/engine/internal.ts";
 import type { Plan } from "../../core/run/internal.ts";
@@ -29,7 +31,10 @@ export class OutputChecks {
   /** One validation at a time. */
   readonly #slots = new ReadSlots(1, 1);
 
-  /** The plan, whose large outputs are validated in the turn of the tenant. A Standard Schema is code of the program, which may wait for anything: it stays as it is. */
+  /**
+   * The plan, whose large outputs are validated in the turn of the tenant. A Standard Schema is code of the program,
+   * which may wait for anything: it stays as it is.
+   */
   limited(plan: Plan, tenant: string): Plan {
     const { output } = plan;
     if (output === null || isStandardSchema(output.schema)) return plan;

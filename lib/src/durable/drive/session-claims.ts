@@ -1,17 +1,21 @@
-// Claims sessions for this process: a free lease, an expired one (a takeover), or one whose process has ended. Writes the claim, the slots of the turn's
-// limits and the count of takeovers in one batch, with a compare-and-swap on the lease row.
+// Claims sessions for this process: a free lease, an expired one (a takeover), or one whose process has ended. Writes
+// the claim, the slots of the turn's limits and the count of takeovers in one batch, with a compare-and-swap on the
+// lease row.
 //
 // Takeovers (Q17)
-//   A claim after an expired lease is a takeover: the process before it crashed or was blocked. The count is on the turn row and is reset by every
-//   new journal row. From the second takeover on, the turn waits with exponential backoff and is driven alone. At `maxTakeovers` it is parked
-//   (`takeovers.ts`). `force` (recover with an id, cancel) resets the count and does not wait.
+//   A claim after an expired lease is a takeover: the process before it crashed or was blocked. The count is on the
+//   turn row and is reset by every new journal row. From the second takeover on, the turn waits with exponential
+//   backoff and is driven alone. At `maxTakeovers` it is parked (`takeovers.ts`). `force` (recover with an id, cancel)
+//   resets the count and does not wait.
 //
 // Why the claim of a due turn is a batch of its own
-//   A due turn needs one write before its first effect, the claim; its first commit is the response of that effect. The claim cannot wait for that commit: the
-//   effect would be performed without a lease, by several processes at once (H3). (A turn that this process accepts is claimed by the accepting batch.)
-//   Two kinds of turns need a second write before their first effect: start marks of approved calls, and messages of a turn that input has started. Both
-//   follow from the loaded turn, so one batch would have to claim after loading. Then a turn that ends its process while it is loaded leaves no lease that
-//   expires: no takeover is counted, and every process would load it again, without bound (Q17). Several workers would also load and plan one turn at once.
+//   A due turn needs one write before its first effect, the claim; its first commit is the response of that effect. The
+//   claim cannot wait for that commit: the effect would be performed without a lease, by several processes at once
+//   (H3). (A turn that this process accepts is claimed by the accepting batch.) Two kinds of turns need a second write
+//   before their first effect: start marks of approved calls, and messages of a turn that input has started. Both
+//   follow from the loaded turn, so one batch would have to claim after loading. Then a turn that ends its process
+//   while it is loaded leaves no lease that expires: no takeover is counted, and every process would load it again,
+//   without bound (Q17). Several workers would also load and plan one turn at once.
 //
 // Invariants
 //   1. A session is claimed for a turn only if the limits admit the turn (`admission.ts`), except to end it.
@@ -97,8 +101,9 @@ export class SessionClaims {
   }
 
   /**
-   * Claims the session of an open turn, takes the slots that its limits require, and counts a takeover, all in one batch (Q17). `isLimit`: the caller has to
-   * park the turn. A turn that the limits do not admit is stored as waiting. `placeOf`: whether a suspect may be driven.
+   * Claims the session of an open turn, takes the slots that its limits require, and counts a takeover, all in one
+   * batch (Q17). `isLimit`: the caller has to park the turn. A turn that the limits do not admit is stored as waiting.
+   * `placeOf`: whether a suspect may be driven.
    */
   async takeOver(
     key: SessionKey,
@@ -178,7 +183,10 @@ export class SessionClaims {
     return (await this.#writeClaim(merge(claiming, counted), open)) ?? { lease: held, isLimit };
   }
 
-  /** Reads the row of the turn if it is needed, and what the limits decide. A turn that is to be cancelled performs nothing and needs no slot. */
+  /**
+   * Reads the row of the turn if it is needed, and what the limits decide. A turn that is to be cancelled performs
+   * nothing and needs no slot.
+   */
   async #admission(
     key: SessionKey,
     open: OpenTurn,
@@ -230,7 +238,10 @@ function unlessUnreadable(error: unknown): null {
   throw error;
 }
 
-/** The failure of a turn at the takeover limit. It names the effects that have records and no response: one of them was being performed. */
+/**
+ * The failure of a turn at the takeover limit. It names the effects that have records and no response: one of them was
+ * being performed.
+ */
 function takeoverLimit({ id, stored, rows, records }: DrivenTurn): RuntimeError {
   const answered = new Set(rows.flatMap(({ item }) => (item.type === "response" ? [item.response.id] : [])));
   const unanswered = [...records.keys()].flatMap((name): readonly string[] => {

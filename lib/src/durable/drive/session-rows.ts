@@ -1,4 +1,5 @@
-// Reads the rows of a session for verbs, and builds the errors that they share. A verb reads all it needs in one read (`readSession`).
+// Reads the rows of a session for verbs, and builds the errors that they share. A verb reads all it needs in one read
+// (`readSession`).
 
 import type { TurnHistory } from "../../core/kernel/internal.ts";
 import type { JsonObject, LimitWait, Message, OpenTurnView, Session, TurnStatus } from "../../core/model/internal.ts";
@@ -49,8 +50,9 @@ type ReadLimits = {
 };
 
 /**
- * Reads these rows in one read. `turn`: the engine and the limit key of the turn that the verb is expected to start. If this process drives the turns that it
- * accepts, what the limits of the turn depend on is read too, and the messages unless the process has them.
+ * Reads these rows in one read. `turn`: the engine and the limit key of the turn that the verb is expected to start. If
+ * this process drives the turns that it accepts, what the limits of the turn depend on is read too, and the messages
+ * unless the process has them.
  */
 export async function readSession(
   context: VerbContext,
@@ -101,8 +103,8 @@ export function existingSession({ key, head: row, lease, limits, entries }: Sess
 }
 
 /**
- * The state before a session is created. It may replace a deleted session: version and event sequence continue after the tombstone. Throws
- * `conflict` if the session exists.
+ * The state before a session is created. It may replace a deleted session: version and event sequence continue after
+ * the tombstone. Throws `conflict` if the session exists.
  */
 export function absentSession(
   { key, head: row, lease, limits }: SessionRows,
@@ -136,7 +138,10 @@ export function headOf(
   return { head, version: row.tag };
 }
 
-/** The turn id under which a fork stores the start row of the turn it was forked after: that turn belongs to another session. */
+/**
+ * The turn id under which a fork stores the start row of the turn it was forked after: that turn belongs to another
+ * session.
+ */
 export const forkedStart = "forked";
 
 /** The start row of the turn that ended last, or that the session was forked after; `null`: there is none. */
@@ -157,8 +162,8 @@ export async function engineOfSession(
 }
 
 /**
- * The history of a session, from the rows that were read with it, from the cache or from the storage. A process that does not drive turns needs no messages: length
- * and digest are enough to accept a turn.
+ * The history of a session, from the rows that were read with it, from the cache or from the storage. A process that
+ * does not drive turns needs no messages: length and digest are enough to accept a turn.
  */
 export async function historyOf(
   context: VerbContext,
@@ -180,8 +185,8 @@ export function extendHistory(history: TurnHistory, messages: readonly Message[]
 }
 
 /**
- * The state of an open turn as callers see it. The row of a turn says `queued` until its first commit, which follows the first reply of the model;
- * a turn whose session has a valid lease is being driven, and is reported as `running`.
+ * The state of an open turn as callers see it. The row of a turn says `queued` until its first commit, which follows
+ * the first reply of the model; a turn whose session has a valid lease is being driven, and is reported as `running`.
  */
 export function visibleStatus(stored: TurnStatus, leaseRow: Row | undefined): TurnStatus {
   return stored === "queued" && (leaseRow?.remainingMs ?? 0) > 0 ? "running" : stored;
@@ -190,7 +195,10 @@ export function visibleStatus(stored: TurnStatus, leaseRow: Row | undefined): Tu
 /** The state of an open turn, and the limit that it waits for. */
 export type OpenTurnStatus = { readonly status: TurnStatus; readonly limitWait: LimitWait | null };
 
-/** The states of the open turns of these sessions, in order; `null`: a session without one. One read, and none if no session has an open turn. */
+/**
+ * The states of the open turns of these sessions, in order; `null`: a session without one. One read, and none if no
+ * session has an open turn.
+ */
 export async function openTurnStatuses(
   { storage }: VerbContext,
   sessions: readonly { readonly key: SessionKey; readonly turn: string | null }[],

@@ -1,69 +1,85 @@
 // Commits the transitions of one open turn to the storage, and is the durable form of the loop's ports (`run/ports`).
 //
 // Theory of operation
-//   `TurnDriver` builds one committer for each turn it drives and hands its `ports` to the one loop (`core/run/driver.ts`). The loop repeats:
-//   order effects, take the next item from the journal (a response or a cancel), advance the kernel, call `sink.commit`. While the journal
-//   replays recorded rows, `commit` writes nothing and returns `replayed`. After that, one accepted item is one conditional batch (Q1):
+//   `TurnDriver` builds one committer for each turn it drives and hands its `ports` to the one loop
+//   (`core/run/driver.ts`). The loop repeats: order effects, take the next item from the journal (a response or a
+//   cancel), advance the kernel, call `sink.commit`. While the journal replays recorded rows, `commit` writes nothing
+//   and returns `replayed`. After that, one accepted item is one conditional batch (Q1):
 //     - the journal row (ordinal = number of committed rows + 1) and its ledger lines,
-//     - the turn row (commit count + 1); at a boundary also the session row, its entry in `recent` and the new message rows,
+//     - the turn row (commit count + 1); at a boundary also the session row, its entry in `recent` and the new message
+//       rows,
 //     - the events that readers will see, numbered after the newest event of the session,
 //     - start marks of the tools that begin at once (Q3), and the inbox inputs that the item delivered (Q11),
-//     - the removal of the live pieces that the events replace, and records with the text of attempts that were thrown away,
+//     - the removal of the live pieces that the events replace, and records with the text of attempts that were thrown
+//       away,
 //     - at the end of the turn, the line that it adds to the rollups (`rows/rollup.ts`),
 //     - the lease row, extended by one lease time.
-//   `writeSession` builds the rows of the session, `LeaseHolder.write` adds the fencing check and the lease row. The batch checks the lease
-//   token, the commit count of the turn and, where it writes the session row, the version of the session. A process that lost the lease
-//   therefore cannot write (fencing, H3).
+//   `writeSession` builds the rows of the session, `LeaseHolder.write` adds the fencing check and the lease row. The
+//   batch checks the lease token, the commit count of the turn and, where it writes the session row, the version of the
+//   session. A process that lost the lease therefore cannot write (fencing, H3).
 //
-//   A boundary is a commit that adds messages to the session. The messages of a step are added together when the step is over
-//   (`turn.openReply` is `null`); until then they exist only as journal rows. The first commit of a turn adds the messages of its input.
+//   A boundary is a commit that adds messages to the session. The messages of a step are added together when the step
+//   is over (`turn.openReply` is `null`); until then they exist only as journal rows. The first commit of a turn adds
+//   the messages of its input.
 //
 // Order of one commit
 //   1. Wait for piece writes of this turn that are in flight, so that the batch can remove them.
-//   2. Build the batch. Reads the inbox if the item delivered input or ends the turn. Repeated if input arrives before step 3.
+//   2. Build the batch. Reads the inbox if the item delivered input or ends the turn. Repeated if input arrives before
+//      step 3.
 //   3. Write the batch.
 //   4. Update what this process knows: the stored rows, the history cache, the next turn.
 //   5. Publish the events to readers in this process.
 //   6. Return. Only then does the loop order the effects that follow from the item.
 //
 // Merged checkpoints
-//   The result of the last tool of a step and the checkpoint after it are one batch: the rows of the result are held in memory (`#held`)
-//   until the checkpoint is answered, which takes one read of the inbox. If the loop stops in between, `flush` writes the held item alone.
-//   The result is a batch of its own in two cases:
-//     - the checkpoint or the end of the step calls a function of the program (`haltWhen`, `onCheckpoint`, step hooks), which must see only
-//       committed results;
+//   The result of the last tool of a step and the checkpoint after it are one batch: the rows of the result are held in
+//   memory (`#held`) until the checkpoint is answered, which takes one read of the inbox. If the loop stops in between,
+//   `flush` writes the held item alone. The result is a batch of its own in two cases:
+//     - the checkpoint or the end of the step calls a function of the program (`haltWhen`, `onCheckpoint`, step hooks),
+//       which must see only committed results;
 //     - the turn is handed over: it stops after this commit, or after those of further results that this process holds.
 //
 // The end of the turn
-//   The ending batch also removes stored cancels, sets the deadlines of pending calls, and reads the inbox once more: input that arrived too
-//   late for the last checkpoint becomes the next turn in the same batch. The process keeps the session for that turn under the next epoch,
-//   if the limits admit it; otherwise the batch releases the lease. The slots of the ended turn are released in the same batch.
+//   The ending batch also removes stored cancels, sets the deadlines of pending calls, and reads the inbox once more:
+//   input that arrived too late for the last checkpoint becomes the next turn in the same batch. The process keeps the
+//   session for that turn under the next epoch, if the limits admit it; otherwise the batch releases the lease. The
+//   slots of the ended turn are released in the same batch.
 //
-// Crash points, and what the next holder does. The next holder is the process that claims the session after the lease was released or has
-// expired (`ActiveTurns`, from `recover`, `work` or a verb). It loads the turn and replays the journal.
-//   accepted, before `#begin`        the turn is `queued`; it is planned again from its start row and the pinned configuration
-//   after `#begin`                   start marks are stored although the tools may not have run; the replay policy answers them (H4)
-//   an effect runs or has returned   its response is not recorded. A model call is performed again, or continued from a recorded reference
-//                                    to the provider's work; recorded attempts keep their usage (Q2). A tool without a start mark runs: it
-//                                    has not started, or its policy is `safe` and it runs again under the same idempotency key. With a
-//                                    start mark, `never` is answered `outcome_unknown` and `ask` becomes a pending call (H4)
-//   an item is held                  the same as for an effect that has returned: the result of the tool was in memory only
+// Crash points, and what the next holder does. The next holder is the process that claims the session after the lease
+// was released or has expired (`ActiveTurns`, from `recover`, `work` or a verb). It loads the turn and replays the
+// journal.
+//   accepted, before `#begin`        the turn is `queued`; it is planned again from its start row and the pinned
+//                                    configuration
+//   after `#begin`                   start marks are stored although the tools may not have run; the replay policy
+//                                    answers them (H4)
+//   an effect runs or has returned   its response is not recorded. A model call is performed again, or continued from a
+//                                    recorded reference to the provider's work; recorded attempts keep their usage
+//                                    (Q2). A tool without a start mark runs: it has not started, or its policy is
+//                                    `safe` and it runs again under the same idempotency key. With a start mark,
+//                                    `never` is answered `outcome_unknown` and `ask` becomes a pending call (H4)
+//   an item is held                  the same as for an effect that has returned: the result of the tool was in memory
+//                                    only
 //   inputs claimed, not committed    the claims belong to the old epoch and are void; the inputs are claimed again
 //   during the batch                 the storage applies all of it or nothing
-//   after the batch                  the row is replayed, and the turn continues after it; nothing is performed again (H1). Readers find the
-//                                    events in the storage
-//   the answer to the batch is lost  the batch is written again while this process lives. It cannot write the rows twice: the commit count no longer
-//                                    matches, and `LeaseHolder` recognises its own rows. The next holder reads what was written
-//   after the ending batch           the turn has ended. The next turn, if there is one, is open, and due when its lease expires
-//   after the parking batch          the turn is in neither `open` nor `due`; only `recover`, `cancel` or `delete` touches it
+//   after the batch                  the row is replayed, and the turn continues after it; nothing is performed again
+//                                    (H1). Readers find the events in the storage
+//   the answer to the batch is lost  the batch is written again while this process lives. It cannot write the rows
+//                                    twice: the commit count no longer matches, and `LeaseHolder` recognises its own
+//                                    rows. The next holder reads what was written
+//   after the ending batch           the turn has ended. The next turn, if there is one, is open, and due when its
+//                                    lease expires
+//   after the parking batch          the turn is in neither `open` nor `due`; only `recover`, `cancel` or `delete`
+//                                    touches it
 //
 // Invariants
 //   1. No effect is ordered before the batch that caused it is written (Q1).
-//   2. Readers never see an event that is not stored, except live events, which follow the stored event they belong to (H2).
+//   2. Readers never see an event that is not stored, except live events, which follow the stored event they belong to
+//      (H2).
 //   3. Each journal ordinal is written once, by the holder of the lease at that time (H3).
 //   4. The rows written by a commit do not depend on the number of earlier steps (H5).
 //   5. Storage errors and a lost lease stop the loop; they are never recorded as the response of an effect.
-//   6. An input is settled in the batch that records its delivery, or in the one that makes it the next turn: never lost, never delivered twice.
+//   6. An input is settled in the batch that records its delivery, or in the one that makes it the next turn: never
+//      lost, never delivered twice.
 
 import type {
   Effect,
@@ -136,15 +152,15 @@ export class TurnCommitter {
   readonly journal: DurableJournal;
   readonly records: EffectRecords;
   /**
-   * Set by `TurnDriver.handOver`: the turn stops after its next commit, and after those of tools that are running and of results that have arrived until
-   * then.
+   * Set by `TurnDriver.handOver`: the turn stops after its next commit, and after those of tools that are running and
+   * of results that have arrived until then.
    */
   draining = false;
   /** Is a tool of the run running? Set when the run has started. */
   hasRunningTools: () => boolean = () => false;
   /**
-   * Whether the last tool result of a step is committed together with the checkpoint after it. Set if neither the checkpoint nor the end of
-   * the step calls a function of the program.
+   * Whether the last tool result of a step is committed together with the checkpoint after it. Set if neither the
+   * checkpoint nor the end of the step calls a function of the program.
    */
   mergesCheckpoints = false;
   /** Whether the turn has a protocol of one's own. */
@@ -153,7 +169,10 @@ export class TurnCommitter {
   onProgress: (() => void) | null = null;
   /** Set by the commit that ends the turn, if this process keeps the session for another turn. */
   next: NextTurn | null = null;
-  /** Set by the commit that ends or parks the turn: the scopes of limits in which it freed a slot, and the one that the next turn waits for. */
+  /**
+   * Set by the commit that ends or parks the turn: the scopes of limits in which it freed a slot, and the one that the
+   * next turn waits for.
+   */
   servedScopes: readonly string[] = [];
   readonly #context: RuntimeContext;
   readonly #turn: string;
@@ -174,7 +193,9 @@ export class TurnCommitter {
   #mayHavePieces: boolean;
   /** Attempts that were thrown away since the last commit. */
   #discarded = 0;
-  /** The next journal row is the first one after a takeover: the attempt of the process that crashed was thrown away. */
+  /**
+   * The next journal row is the first one after a takeover: the attempt of the process that crashed was thrown away.
+   */
   #followsTakeover: boolean;
   /** How many attempts crashes have ended that the turn row does not count yet. */
   #crashed: number;
@@ -307,8 +328,8 @@ export class TurnCommitter {
   }
 
   /**
-   * The commit of the first transition, which no journal item causes. Acceptance has stored the start of the turn already, so a batch is
-   * written only if there are start marks, new messages or inbox input.
+   * The commit of the first transition, which no journal item causes. Acceptance has stored the start of the turn
+   * already, so a batch is written only if there are start marks, new messages or inbox input.
    */
   async #begin({ turn }: Transition, reported: readonly TurnEvent[]): Promise<Committed> {
     if (turn.phase.type === "ended") return this.#endAtOnce(turn, reported);
@@ -323,7 +344,10 @@ export class TurnCommitter {
     return "fresh";
   }
 
-  /** Removes the start marks of a commit during which the turn was handed over: this process does not run the tools, and the next holder may. */
+  /**
+   * Removes the start marks of a commit during which the turn was handed over: this process does not run the tools, and
+   * the next holder may.
+   */
   async #removeUnused(marks: readonly Put[]): Promise<void> {
     if (marks.length === 0 || !this.journal.isStopped) return;
     const removals = marks.map(({ table, key }): Removal => ({ table, prefix: key }));
@@ -331,7 +355,10 @@ export class TurnCommitter {
     await this.holder.write({ ...noChanges, removals }).catch(() => undefined);
   }
 
-  /** The commit of a turn that ends in its first transition: its protocol orders no effect, or returned actions that are not valid. */
+  /**
+   * The commit of a turn that ends in its first transition: its protocol orders no effect, or returned actions that are
+   * not valid.
+   */
   async #endAtOnce(turn: Turn, reported: readonly TurnEvent[]): Promise<Committed> {
     const { inputs } = this.#start;
     const started = inputs.length === 0 ? [] : turnStartedByInput(this.#turn, this.#key.session, this.#start);
@@ -353,7 +380,10 @@ export class TurnCommitter {
     return { change: { ...change, session: { after: session, messages, history } }, history };
   }
 
-  /** The change of the commit that ends the turn: the session after it, the deadlines of pending calls, and the next turn. */
+  /**
+   * The change of the commit that ends the turn: the session after it, the deadlines of pending calls, and the next
+   * turn.
+   */
   async #ending(
     turn: Turn,
     result: ChatResult,
@@ -395,7 +425,9 @@ export class TurnCommitter {
     return { change, history, next: keepsLease ? next : null, releases: !keepsLease };
   }
 
-  /** What the limits decide about the next turn. The slots of this turn count as free, unless other turns wait for them. */
+  /**
+   * What the limits decide about the next turn. The slots of this turn count as free, unless other turns wait for them.
+   */
   async #admitNext({ id, start: { engine, options } }: NextPlannedTurn): Promise<Decision> {
     const limitKey = limitKeyOf(options);
     const subject = { key: this.#key, engine, limitKey, limit: null };
@@ -405,8 +437,8 @@ export class TurnCommitter {
   /** The session after the turn, without messages that are stored already. */
   #sessionAfter(result: ChatResult): Session<JsonObject> {
     const { session } = this.#stored.head;
-    // The operations of `session/` compute the session. They get an empty thread, because the messages of the turn are stored already; what
-    // they append is what is left to store.
+    // The operations of `session/` compute the session. They get an empty thread, because the messages of the turn are
+    // stored already; what they append is what is left to store.
     const emptyThread = { ...session.thread, messages: [] };
     const step = result.steps.at(-1);
     // How a step of a protocol of one's own ends the turn does not follow from its reply.
@@ -419,7 +451,10 @@ export class TurnCommitter {
     return usable.lastRun === null ? usable : { ...usable, lastRun: { ...usable.lastRun, turnId: this.#turn } };
   }
 
-  /** Parks the turn with a failure: no process drives it until `recover`. The session gets the status `error`, and the lease is released. */
+  /**
+   * Parks the turn with a failure: no process drives it until `recover`. The session gets the status `error`, and the
+   * lease is released.
+   */
   async park({ failure }: RuntimeError): Promise<void> {
     const { session: before, length, digest } = this.#stored.head;
     const metadata = { ...before.metadata, error: { ...failure } };
@@ -449,8 +484,9 @@ export class TurnCommitter {
   }
 
   /**
-   * Counts the attempts that were thrown away before the row, and returns the records with their texts. Failed attempts of this process are in the live tail;
-   * those that crashes have ended are read from the storage, in the first commit after a takeover.
+   * Counts the attempts that were thrown away before the row, and returns the records with their texts. Failed attempts
+   * of this process are in the live tail; those that crashes have ended are read from the storage, in the first commit
+   * after a takeover.
    */
   async #discard({ epoch, attempt }: JournalRow, item: JournalItem): Promise<readonly Put[]> {
     const isTakeover = this.#followsTakeover;
@@ -475,8 +511,9 @@ export class TurnCommitter {
   }
 
   /**
-   * Settle, commit, publish, as one batch (steps 1 to 5 of the header). `build` is called again if an inbox check refuses the batch, which
-   * means that input arrived or was withdrawn between its reads and the write. Any other refused check is a conflict and stops the turn.
+   * Settle, commit, publish, as one batch (steps 1 to 5 of the header). `build` is called again if an inbox check
+   * refuses the batch, which means that input arrived or was withdrawn between its reads and the write. Any other
+   * refused check is a conflict and stops the turn.
    */
   #write(build: (now: number) => Promise<Commit>): Promise<void> {
     return this.#inOrder(() => this.#writeCommit(build));
@@ -526,8 +563,8 @@ export class TurnCommitter {
   }
 
   /**
-   * Writes a journal row of a child turn. It is progress of this turn, too: the first one after a takeover resets the count of takeovers (Q17). Later ones do
-   * not write the turn row.
+   * Writes a journal row of a child turn. It is progress of this turn, too: the first one after a takeover resets the
+   * count of takeovers (Q17). Later ones do not write the turn row.
    */
   readonly writeChildRow = (row: Changes): Promise<FencedWrite> => {
     if (this.#progress.takeovers === 0) return this.holder.write(row);
@@ -547,14 +584,20 @@ export class TurnCommitter {
     });
   };
 
-  /** Writes the turn row after the writes of it that were begun before: each one checks the commit count of the one before it. */
+  /**
+   * Writes the turn row after the writes of it that were begun before: each one checks the commit count of the one
+   * before it.
+   */
   #inOrder<T>(write: () => Promise<T>): Promise<T> {
     const written = this.#turnWrite.then(write);
     this.#turnWrite = written.catch(() => undefined);
     return written;
   }
 
-  /** Reports a written commit that ends the turn with a failure or parks it (`onTurnFailure`). A turn that was parked before is not reported again. */
+  /**
+   * Reports a written commit that ends the turn with a failure or parks it (`onTurnFailure`). A turn that was parked
+   * before is not reported again.
+   */
   #reportFailure({ turn }: SessionChange): void {
     const { tenant, session: sessionId } = this.#key;
     const report = { tenant, sessionId, turnId: this.#turn, error: null };
@@ -563,7 +606,10 @@ export class TurnCommitter {
     this.#context.reportFailure({ ...report, status: "failed", failure: turn.end.outcome.failure });
   }
 
-  /** Reports an approved call that did not run, because its tool is gone: the person who approved it expects that it ran (Q8). */
+  /**
+   * Reports an approved call that did not run, because its tool is gone: the person who approved it expects that it ran
+   * (Q8).
+   */
   #reportNotRun(response: EffectResponse): void {
     if (response.type !== "tool_returned" || response.outcome.type !== "failure") return;
     const { failure } = response.outcome;
@@ -641,7 +687,10 @@ export class TurnCommitter {
     }
   };
 
-  /** Adds the usage of abandoned child turns to a call whose outcome is unknown: it is booked with the answer to the call (Q10). */
+  /**
+   * Adds the usage of abandoned child turns to a call whose outcome is unknown: it is booked with the answer to the
+   * call (Q10).
+   */
   async #withChildUsage(effect: Effect, response: EffectResponse): Promise<EffectResponse> {
     if (effect.type !== "call_tool" || !isOutcomeUnknown(response)) return response;
     const children = this.records.childrenOf(effect.id);

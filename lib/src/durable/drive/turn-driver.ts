@@ -1,12 +1,15 @@
-// Drives one turn of one session in this process: runs the one loop (`core/run/driver.ts`) on the durable ports of a `TurnCommitter`, renews the
-// lease meanwhile, and delivers stored cancels to the loop.
+// Drives one turn of one session in this process: runs the one loop (`core/run/driver.ts`) on the durable ports of a
+// `TurnCommitter`, renews the lease meanwhile, and delivers stored cancels to the loop.
 //
 // How a drive ends
 //   the turn ends            the ending commit has released the lease or kept it for the next turn (`next`)
-//   the turn is parked       every process would fail at it: divergence, a corrupt row, a missing record. A commit sets its status
-//   hand-over                this process shuts down: `HandedOver`, after the next commit or at once; results that have arrived are committed before
+//   the turn is parked       every process would fail at it: divergence, a corrupt row, a missing record. A commit sets
+//                            its status
+//   hand-over                this process shuts down: `HandedOver`, after the next commit or at once; results that have
+//                            arrived are committed before
 //   the lease is lost        another process drives the turn; nothing more is written here
-//   any other error          the storage failed, or the turn cannot be planned. The lease is released, and a worker may try again
+//   any other error          the storage failed, or the turn cannot be planned. The lease is released, and a worker may
+//                            try again
 // In the last three cases `drive` rejects, and the turn stays at its last commit.
 
 import type { CancelEvidence } from "../../core/model/internal.ts";
@@ -61,7 +64,10 @@ export class TurnDriver {
     return this.#committer.holder.lease;
   }
 
-  /** Calls back after each commit that adds a journal row or ends the turn, and after the first row of a child turn that follows a takeover. */
+  /**
+   * Calls back after each commit that adds a journal row or ends the turn, and after the first row of a child turn that
+   * follows a takeover.
+   */
   onProgress(listener: () => void): void {
     this.#committer.onProgress = listener;
   }
@@ -74,8 +80,8 @@ export class TurnDriver {
   }
 
   /**
-   * Drives the turn to its end. Rejects with the error that stopped it; the turn is then at its last commit, and the lease is released.
-   * With `ending` the lease is not released on an error: the caller holds it until it is done.
+   * Drives the turn to its end. Rejects with the error that stopped it; the turn is then at its last commit, and the
+   * lease is released. With `ending` the lease is not released on an error: the caller holds it until it is done.
    */
   async drive(): Promise<void> {
     const { hub, pieces, cancels } = this.#context;
@@ -94,7 +100,8 @@ export class TurnDriver {
     } catch (error) {
       this.#over.abort();
       await renewing;
-      // Writes a held tool result although the turn stops before its checkpoint. The storage refuses it if the lease is lost.
+      // Writes a held tool result although the turn stops before its checkpoint. The storage refuses it if the lease is
+      // lost.
       await this.#committer.flush().then(
         () => this.#run?.recordHeld(),
         () => undefined,
@@ -114,8 +121,8 @@ export class TurnDriver {
   }
 
   /**
-   * Hands the turn over to another process: at once if `now`, otherwise after its next commit, and after those of all tools that are running. No other tool
-   * starts. Results that have arrived are committed before.
+   * Hands the turn over to another process: at once if `now`, otherwise after its next commit, and after those of all
+   * tools that are running. No other tool starts. Results that have arrived are committed before.
    */
   handOver(now: boolean): void {
     this.#committer.draining = true;
@@ -152,7 +159,8 @@ export class TurnDriver {
     this.#run = startRun(checkedPlan, () => this.#committer.ports, children, origin);
     if (this.#committer.draining) this.#run.startNoTools();
     this.#committer.hasRunningTools = this.#run.hasRunningTools;
-    // A stored cancel applies before any effect is performed: the recorded rows are replayed, then the turn is cancelled.
+    // A stored cancel applies before any effect is performed: the recorded rows are replayed, then the turn is
+    // cancelled.
     if (this.#cancel !== null && !this.#isEnding) this.#run.cancel(this.#cancel);
     try {
       await this.#run.result;
@@ -163,8 +171,9 @@ export class TurnDriver {
 }
 
 /**
- * Returns whether a checkpoint or the end of a step calls a function of the program. Such a function must see only committed results, so the
- * checkpoint is then not merged with the tool result before it (`turn-committer.ts`, "Merged checkpoints").
+ * Returns whether a checkpoint or the end of a step calls a function of the program. Such a function must see only
+ * committed results, so the checkpoint is then not merged with the tool result before it (`turn-committer.ts`, "Merged
+ * checkpoints").
  */
 function callsProgram({ options: { haltWhen, onCheckpoint }, hooks }: RunPlan): boolean {
   const functions = [haltWhen, onCheckpoint, hooks.beforeStep, hooks.afterStep];

@@ -1,8 +1,9 @@
-// What one turn adds to the rollups: its tokens, cost, takeovers, tool calls and times, from the journal items that this process commits and, for a turn that
-// was taken over, from the journal rows that it replays. Nothing is read for it, and its size does not grow with the turn.
+// What one turn adds to the rollups: its tokens, cost, takeovers, tool calls and times, from the journal items that
+// this process commits and, for a turn that was taken over, from the journal rows that it replays. Nothing is read for
+// it, and its size does not grow with the turn.
 //
-// A turn that was parked has a line already. What was measured before the parking is not measured again: rows up to the restart of its step, or all rows if
-// the parked turn is ended. The time for which it was parked is not counted either.
+// A turn that was parked has a line already. What was measured before the parking is not measured again: rows up to the
+// restart of its step, or all rows if the parked turn is ended. The time for which it was parked is not counted either.
 
 import type { Lease } from "../rows/lease.ts";
 import type { OutcomeClass, Rollup, RollupSum, RollupTool } from "../rows/values.ts";

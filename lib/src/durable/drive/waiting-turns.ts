@@ -1,17 +1,20 @@
 // Starts turns that wait for a limit. They are in the table `waiting`, in one line for each scope.
 //
 // Theory of operation
-//   `serve` looks at the line of a scope: while the scope has free slots, the turns at the front are claimed by this process, or made due for others if this
-//   process lacks the engine or a free place. It is called
+//   `serve` looks at the line of a scope: while the scope has free slots, the turns at the front are claimed by this
+//   process, or made due for others if this process lacks the engine or a free place. It is called
 //     - after a turn here has ended or was parked, for the scopes in which it held a slot;
-//     - after a turn had to wait, for the scope that it waits for: a slot may have been released between the read and the write;
+//     - after a turn had to wait, for the scope that it waits for: a slot may have been released between the read and
+//       the write;
 //     - by a timer, when a slot of a rate expires and turns wait for it;
-//     - by every worker about once a second, for all lines (`serveAll`): the process that should have called it may have crashed.
+//     - by every worker about once a second, for all lines (`serveAll`): the process that should have called it may
+//       have crashed.
 //   Nothing else polls. An empty line costs one read.
 //
 // Order
-//   The tenants in the line of an engine are served round robin, beginning after the tenant that was served last by this process. The turns of one
-//   tenant are served in the order in which they began to wait. A session has one turn in the lines at a time, so its backlog does not delay other sessions.
+//   The tenants in the line of an engine are served round robin, beginning after the tenant that was served last by
+//   this process. The turns of one tenant are served in the order in which they began to wait. A session has one turn
+//   in the lines at a time, so its backlog does not delay other sessions.
 //
 // Crash points
 //   a slot was released, `serve` not called   `serveAll` of a worker, or the next `serve` of the scope
@@ -35,7 +38,10 @@ import { capacitiesOf } from "./admission.ts";
 const pageSize = 16;
 /** After this many pages the line is left to the next call. */
 const maxPages = 64;
-/** The shortest time until a timer looks at a line again, in milliseconds; for large sets of slots, which are read as a whole. */
+/**
+ * The shortest time until a timer looks at a line again, in milliseconds; for large sets of slots, which are read as a
+ * whole.
+ */
 const shortestTimerMs = 5;
 const largeTimerMs = 250;
 const largeRate = 256;
@@ -78,8 +84,8 @@ export class WaitingTurns {
   }
 
   /**
-   * Serves a page of lines, beginning after the scope `after`. Returns the last scope of the page; `null` after the last line. `onlyWakes`: this process
-   * makes turns due and drives none.
+   * Serves a page of lines, beginning after the scope `after`. Returns the last scope of the page; `null` after the
+   * last line. `onlyWakes`: this process makes turns due and drives none.
    */
   async serveAll(after: string | null, { onlyWakes = false }: ServeOptions): Promise<string | null> {
     const { storage } = this.#context;
@@ -155,7 +161,8 @@ export class WaitingTurns {
     const query = { table: "waiting", prefix: [scope], limit: pageSize } as const;
     const [first = []] = await storage.read([query]);
     if (first.length < pageSize || scopeParts(scope).kind !== "engine") return this.#roundRobin(scope, first);
-    // The line is longer: the first turns of each of the next tenants. A tenant may have more turns than a page has rows.
+    // The line is longer: the first turns of each of the next tenants. A tenant may have more turns than a page has
+    // rows.
     const tenants: string[] = [];
     for (let after = this.#lastTenant.get(scope); tenants.length < pageSize;) {
       const one = { ...query, limit: 1 };
@@ -173,7 +180,10 @@ export class WaitingTurns {
     return this.#roundRobin(scope, rows.flat());
   }
 
-  /** Interleaves the rows of the tenants: the first of each tenant, then the second of each. The rows of a tenant are in order. */
+  /**
+   * Interleaves the rows of the tenants: the first of each tenant, then the second of each. The rows of a tenant are in
+   * order.
+   */
   #roundRobin(scope: string, rows: readonly Row[]): readonly Row[] {
     const byTenant = new Map<string, Row[]>();
     for (const row of rows) {
@@ -227,8 +237,8 @@ export class WaitingTurns {
   }
 
   /**
-   * Removes a row whose turn does not wait in this line any more. The turn may return to this line in between, at the same place: then it has another epoch, because
-   * every move between lines writes the next one.
+   * Removes a row whose turn does not wait in this line any more. The turn may return to this line in between, at the
+   * same place: then it has another epoch, because every move between lines writes the next one.
    */
   async #removeStale(key: SessionKey, { key: at, tag }: Row, isClosed: boolean, lease: Row | null): Promise<void> {
     const closed = isClosed ? [{ table: "open", key: keyOf(key), tag: null } as const] : [];
@@ -239,7 +249,10 @@ export class WaitingTurns {
     });
   }
 
-  /** Makes a waiting turn due, so that another process claims it. It stays in its line until then, so new turns do not overtake it. */
+  /**
+   * Makes a waiting turn due, so that another process claims it. It stays in its line until then, so new turns do not
+   * overtake it.
+   */
   async #wake(key: SessionKey, open: OpenTurn, lease: Row | null): Promise<void> {
     const { storage, clock } = this.#context;
     const at = [open.engine, key.tenant, open.due, key.session];

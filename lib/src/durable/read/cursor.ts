@@ -1,6 +1,6 @@
-// Cursors: the position of a reader in the events of a session. A cursor names the last stored event that was read and, if the reader has
-// received part of a reply that is not settled yet, how much of each part of that attempt. A reader that reconnects with its cursor gets
-// every stored event once and no character of live text twice.
+// Cursors: the position of a reader in the events of a session. A cursor names the last stored event that was read and,
+// if the reader has received part of a reply that is not settled yet, how much of each part of that attempt. A reader
+// that reconnects with its cursor gets every stored event once and no character of live text twice.
 
 import { MisuseError } from "../../core/model/internal.ts";
 
@@ -24,8 +24,9 @@ export type Position = {
 };
 
 /**
- * Renders a cursor as one line of ASCII characters, which fits into an HTTP header (`Last-Event-ID`): `7;2.1;text/0=12;t1/0/model` is
- * sequence 7, then epoch and number of the attempt, the characters read of each part, and the effect id.
+ * Renders a cursor as one line of ASCII characters, which fits into an HTTP header (`Last-Event-ID`):
+ * `7;2.1;text/0=12;t1/0/model` is sequence 7, then epoch and number of the attempt, the characters read of each part,
+ * and the effect id.
  */
 export function renderCursor({ sequence, position }: Cursor): string {
   if (position === null) return `${sequence}`;

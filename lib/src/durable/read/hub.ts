@@ -1,12 +1,16 @@
-// Channels from the turns that this process drives to readers in this process. A channel has the newest stored events and the live events of
-// the open attempt, so a local reader needs no read of the storage while it keeps up. Readers pull; a channel never waits for a reader, and a
-// slow reader costs no memory of its own (it falls back to the storage).
+// Channels from the turns that this process drives to readers in this process. A channel has the newest stored events
+// and the live events of the open attempt, so a local reader needs no read of the storage while it keeps up. Readers
+// pull; a channel never waits for a reader, and a slow reader costs no memory of its own (it falls back to the
+// storage).
 
 import type { NumberedEvent } from "../rows/session-write.ts";
 
 import { LiveTail } from "./live.ts";
 
-/** How many stored events a channel keeps in memory, and their length in characters; older ones are read from the storage. */
+/**
+ * How many stored events a channel keeps in memory, and their length in characters; older ones are read from the
+ * storage.
+ */
 const maxRecentEvents = 1024;
 const maxRecentLength = 1_048_576;
 
@@ -36,8 +40,8 @@ export class Channel {
   }
 
   /**
-   * The stored events after a sequence number, of at most `maxLength` characters together, and at least one; `null`: some are not in memory, and the
-   * reader has to use the storage.
+   * The stored events after a sequence number, of at most `maxLength` characters together, and at least one; `null`:
+   * some are not in memory, and the reader has to use the storage.
    */
   eventsAfter(sequence: number, maxLength: number): readonly NumberedEvent[] | null {
     if (sequence >= this.#sequence) return [];
@@ -66,7 +70,9 @@ export class Channel {
     this.wake();
   }
 
-  /** Drops the oldest events: all but the last `count`, and those that make the rest too long. The newest event is kept. */
+  /**
+   * Drops the oldest events: all but the last `count`, and those that make the rest too long. The newest event is kept.
+   */
   #keep(count: number): void {
     let start = Math.max(0, this.#recent.length - count);
     let length = lengthOf(this.#recent.slice(start));

@@ -1,6 +1,7 @@
-// Joins the reads of many readers into few. A notification of a storage wakes all readers whose sessions were written, at the same time; each would send a read of
-// its own. Reads that begin in the same microtask, or while the microtasks before it run, become one read of the storage with all their queries, of up to
-// `maxJoined` readers. A reader that is alone waits for one microtask, which costs no time.
+// Joins the reads of many readers into few. A notification of a storage wakes all readers whose sessions were written,
+// at the same time; each would send a read of its own. Reads that begin in the same microtask, or while the microtasks
+// before it run, become one read of the storage with all their queries, of up to `maxJoined` readers. A reader that is
+// alone waits for one microtask, which costs no time.
 
 import type { HostStorage, Query, Row } from "../rows/storage.ts";
 

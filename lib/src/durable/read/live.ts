@@ -1,11 +1,13 @@
-// Live events of a turn: deltas of a reply that is not settled, tools that started, progress, retries. They are not stored in the event log.
-// The tail holds them until the next commit, so that a reader that connects late or reconnects gets the missing ones and none twice.
+// Live events of a turn: deltas of a reply that is not settled, tools that started, progress, retries. They are not
+// stored in the event log. The tail holds them until the next commit, so that a reader that connects late or reconnects
+// gets the missing ones and none twice.
 //
-// Every delta gets a part and an offset: the part of the reply it belongs to, and the number of characters of that part before it. A reader
-// compares offsets instead of counting events, so merged deltas, repeated deltas and deltas read from pieces are all handled alike.
+// Every delta gets a part and an offset: the part of the reply it belongs to, and the number of characters of that part
+// before it. A reader compares offsets instead of counting events, so merged deltas, repeated deltas and deltas read
+// from pieces are all handled alike.
 //
-// Bounds: text is kept completely, as merged deltas; of the other events the newest `maxItems / 2` are kept. Readers pull, so there is no
-// backpressure on the turn.
+// Bounds: text is kept completely, as merged deltas; of the other events the newest `maxItems / 2` are kept. Readers
+// pull, so there is no backpressure on the turn.
 
 import type { TurnEvent } from "../../core/model/internal.ts";
 import type { LiveOrigin } from "../../core/run/internal.ts";
@@ -19,7 +21,10 @@ export type LiveItem = PieceItem & { readonly effectId: string; readonly epoch: 
 /** The tail is compacted when it has twice this many items. */
 const maxItems = 4096;
 
-/** The live events since the last commit. A place is the index of an item in the sequence of all items of the tail; places only grow. */
+/**
+ * The live events since the last commit. A place is the index of an item in the sequence of all items of the tail;
+ * places only grow.
+ */
 export class LiveTail {
   /** The sequence number of the stored event that the items follow. */
   after: number;
@@ -71,8 +76,8 @@ export class LiveTail {
   }
 
   /**
-   * Compacts the tail: merges adjacent deltas, then drops the oldest events without text, then groups deltas by part. Called when the tail
-   * has doubled, so the cost is amortised constant for each event.
+   * Compacts the tail: merges adjacent deltas, then drops the oldest events without text, then groups deltas by part.
+   * Called when the tail has doubled, so the cost is amortised constant for each event.
    */
   #shrink(): void {
     let compacted = mergeDeltas(this.#items);
@@ -83,8 +88,8 @@ export class LiveTail {
     }
     const isInterleaved = compacted.length > maxItems;
     if (isInterleaved) compacted = groupByPart(compacted);
-    // The last place stays the same, so a reader that has read everything reads nothing again. If the items were reordered, all of them get
-    // new places; readers read them again and skip the text they have, by its offset.
+    // The last place stays the same, so a reader that has read everything reads nothing again. If the items were
+    // reordered, all of them get new places; readers read them again and skip the text they have, by its offset.
     this.#first += this.#items.length - (isInterleaved ? 0 : compacted.length);
     this.#items = compacted;
   }
@@ -108,7 +113,10 @@ export function withText(event: TurnEvent, delta: string): TurnEvent {
   }
 }
 
-/** Groups the deltas of each part at the position of its first delta, and merges them. For replies whose parts alternate often. */
+/**
+ * Groups the deltas of each part at the position of its first delta, and merges them. For replies whose parts alternate
+ * often.
+ */
 function groupByPart(items: readonly LiveItem[]): LiveItem[] {
   const parts = new Map<string, LiveItem[]>();
   for (const [index, item] of items.entries()) {

@@ -1,4 +1,5 @@
-// The memory of event readers: pages that wait for their consumers are bounded by tenant and in total, and dropped pages are read again.
+// The memory of event readers: pages that wait for their consumers are bounded by tenant and in total, and dropped
+// pages are read again.
 
 import type { HostStorage } from "everturn/runtime";
 

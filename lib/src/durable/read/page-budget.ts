@@ -1,14 +1,16 @@
 // The memory of event readers: how much they may read at a time, and how much all of them may hold.
 //
 // Theory of operation
-//   A reader reads pages of at most `pageLength` characters, or one event that is longer. A page that is not consumed at once, because the consumer is
-//   slow or has stopped reading, stays in memory. `PageBudget` counts these pages by tenant and in total. If a new page exceeds a budget, the oldest
-//   pages are dropped, of the same tenant or of the tenant that holds the most: their readers read them again from the storage when they continue.
-//   So a reader that does not read costs no memory while others need it, no reader waits for another, and nothing is lost.
-//   `ReadSlots` bounds the large pages that are read from the storage at the same time, for one tenant and for the process. Without it, hundreds of readers
-//   of one tenant would occupy the storage and the event loop, and requests of other tenants would wait for all of them. The HTTP handler has slots of its
-//   own, which a page of messages holds from its read until its response counts in the budget of unread responses (serve/http/byte-budget.ts): a page in memory
-//   is several times as large as its text.
+//   A reader reads pages of at most `pageLength` characters, or one event that is longer. A page that is not consumed
+//   at once, because the consumer is slow or has stopped reading, stays in memory. `PageBudget` counts these pages by
+//   tenant and in total. If a new page exceeds a budget, the oldest pages are dropped, of the same tenant or of the
+//   tenant that holds the most: their readers read them again from the storage when they continue. So a reader that
+//   does not read costs no memory while others need it, no reader waits for another, and nothing is lost. `ReadSlots`
+//   bounds the large pages that are read from the storage at the same time, for one tenant and for the process. Without
+//   it, hundreds of readers of one tenant would occupy the storage and the event loop, and requests of other tenants
+//   would wait for all of them. The HTTP handler has slots of its own, which a page of messages holds from its read
+//   until its response counts in the budget of unread responses (serve/http/byte-budget.ts): a page in memory is
+//   several times as large as its text.
 
 /** The length of a page, in characters of the stored rows. */
 export const pageLength = 65_536;
@@ -89,8 +91,8 @@ export class PageBudget {
 type TenantSlots = { held: number; readonly waiting: (() => void)[] };
 
 /**
- * A counting semaphore with a limit for each tenant and one for the process. The reads of a tenant that wait get their slots in order. Tenants with
- * waiting reads get slots round robin, however many reads each of them has.
+ * A counting semaphore with a limit for each tenant and one for the process. The reads of a tenant that wait get their
+ * slots in order. Tenants with waiting reads get slots round robin, however many reads each of them has.
  *
  * @primitive reads in progress, by tenant and in the process
  */
@@ -162,7 +164,10 @@ export class ReadSlots {
     }
   }
 
-  /** The first tenant that may get a slot. The search passes only tenants that hold slots, so it is bounded by `#perProcess`. */
+  /**
+   * The first tenant that may get a slot. The search passes only tenants that hold slots, so it is bounded by
+   * `#perProcess`.
+   */
   #nextTenant(): readonly [string, TenantSlots] | null {
     for (const entry of this.#tenants) {
       const [, { held, waiting }] = entry;

@@ -1,16 +1,16 @@
 // Writes live events to the table `pieces`, for readers in other processes.
 //
 // Theory of operation
-//   `add` buffers the live events of all turns of this process. They are written together in one batch, after `everyMs`, or sooner when
-//   `bytes` characters per turn are buffered. The batch is not flushed to disk and not fenced by the lease, because a lost or superfluous
-//   piece is harmless: the stored event repeats the text. With many turns the interval grows to `turns / turnsPerMs`, which bounds the share
-//   of time that is spent on readers that may not exist.
-//   A commit removes the pieces that its events replace: `settle` before the batch, `dropped` after it.
+//   `add` buffers the live events of all turns of this process. They are written together in one batch, after
+//   `everyMs`, or sooner when `bytes` characters per turn are buffered. The batch is not flushed to disk and not fenced
+//   by the lease, because a lost or superfluous piece is harmless: the stored event repeats the text. With many turns
+//   the interval grows to `turns / turnsPerMs`, which bounds the share of time that is spent on readers that may not
+//   exist. A commit removes the pieces that its events replace: `settle` before the batch, `dropped` after it.
 //
 // Invariants
 //   1. A write failure loses live text only; readers get it with the stored event.
-//   2. Positions of a turn grow across takeovers, because they begin at epoch * `positionsPerEpoch`. A reader that continues after a position
-//      misses nothing of the next holder.
+//   2. Positions of a turn grow across takeovers, because they begin at epoch * `positionsPerEpoch`. A reader that
+//      continues after a position misses nothing of the next holder.
 
 import type { Clock } from "../../core/engine/internal.ts";
 import type { HostStorage, Key, Put, Query, Removal } from "../rows/storage.ts";
@@ -74,8 +74,8 @@ export class PieceWriter {
   }
 
   /**
-   * Call it before the commit that settles an attempt: drops buffered events, and waits for writes in flight. Returns whether pieces were
-   * written, which the commit then removes.
+   * Call it before the commit that settles an attempt: drops buffered events, and waits for writes in flight. Returns
+   * whether pieces were written, which the commit then removes.
    */
   async settle(turn: Key): Promise<boolean> {
     const name = JSON.stringify(turn);
@@ -93,7 +93,10 @@ export class PieceWriter {
     this.#settling.delete(JSON.stringify(turn));
   }
 
-  /** Call it when the turn is no longer driven here. Removes pieces that no commit has removed: the next holder does not know their keys. */
+  /**
+   * Call it when the turn is no longer driven here. Removes pieces that no commit has removed: the next holder does not
+   * know their keys.
+   */
   forget(turn: Key): void {
     const name = JSON.stringify(turn);
     const remaining = [...(this.#settling.get(name) ?? []), ...(this.#written.get(name) ?? [])];

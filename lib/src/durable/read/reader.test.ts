@@ -1,5 +1,6 @@
-// Readers in the process that drives the turn ("here") and in another ("elsewhere"), from the start or within a reply, with and without
-// reconnects: every stored event once and in order, every character of text once. `reading` checks these rules and throws if one is broken.
+// Readers in the process that drives the turn ("here") and in another ("elsewhere"), from the start or within a reply,
+// with and without reconnects: every stored event once and in order, every character of text once. `reading` checks
+// these rules and throws if one is broken.
 
 import type { HandCall } from "../../../test/hand-model.ts";
 import type { FakeScript, FakeStep } from "everturn";
@@ -342,7 +343,10 @@ describe("another attempt at a reply (Q7)", () => {
     }
   });
 
-  /** A turn whose first attempt had produced "Help" when its process stopped, a reader of that attempt, and the process that took over. */
+  /**
+   * A turn whose first attempt had produced "Help" when its process stopped, a reader of that attempt, and the process
+   * that took over.
+   */
   async function takenOver() {
     const { here, model, elsewhere, engines, host, clock } = spoken();
     const turn = await here.start("Go.", { id: "s" });

@@ -1,28 +1,33 @@
-// Reads the events of a session: stored events from the log, each once and in order, and live events in between. A reader pulls at its own
-// pace. A reader that is slow, disconnects, or returns with its cursor affects neither the turn nor other readers (H6).
+// Reads the events of a session: stored events from the log, each once and in order, and live events in between. A
+// reader pulls at its own pace. A reader that is slow, disconnects, or returns with its cursor affects neither the turn
+// nor other readers (H6).
 //
 // Theory of operation
 //   `EventReader.next` returns a buffered event, or reads more:
-//     local     the session is driven in this process: stored events and live items come from its channel (`hub.ts`), without a promise
-//     stored    otherwise, or if the channel no longer has the events: one read of the storage returns the next page of events, the pieces
-//               of the open turn, the session row and the turn row
-//   If there is nothing new, the reader waits for a wake-up (`WakeSignal`): from the channel, from the hub when the session begins to be
-//   driven here, or from a watch of the storage. The wake-up counter is read before the data, so a write in between is not missed.
-//   `ReaderState` turns what was read into events for this reader, depending on its cursor.
+//     local     the session is driven in this process: stored events and live items come from its channel (`hub.ts`),
+//               without a promise
+//     stored    otherwise, or if the channel no longer has the events: one read of the storage returns the next page of
+//               events, the pieces of the open turn, the session row and the turn row
+//   If there is nothing new, the reader waits for a wake-up (`WakeSignal`): from the channel, from the hub when the
+//   session begins to be driven here, or from a watch of the storage. The wake-up counter is read before the data, so a
+//   write in between is not missed. `ReaderState` turns what was read into events for this reader, depending on its
+//   cursor.
 //
-//   Memory. A page has at most `pageLength` characters, or one event. The number of rows that are asked for follows the size of the last page, so that the
-//   storage does not load rows that the length cuts off. While a page waits for the consumer it counts in the `PageBudget` of the process, which may drop
-//   it; the reader then reads it again after the last event that it has returned. Live items are not dropped: they are not stored.
+//   Memory. A page has at most `pageLength` characters, or one event. The number of rows that are asked for follows the
+//   size of the last page, so that the storage does not load rows that the length cuts off. While a page waits for the
+//   consumer it counts in the `PageBudget` of the process, which may drop it; the reader then reads it again after the
+//   last event that it has returned. Live items are not dropped: they are not stored.
 //
 // Invariants
-//   1. Live items follow the stored event named by their `after`, so no delta of a step precedes the events of the step before.
-//   2. A stored event that completes a model call names the attempt that succeeded. What a reader gets before this event depends on the
-//      live text it has received (Q7):
+//   1. Live items follow the stored event named by their `after`, so no delta of a step precedes the events of the step
+//      before.
+//   2. A stored event that completes a model call names the attempt that succeeded. What a reader gets before this
+//      event depends on the live text it has received (Q7):
 //        part of that attempt      the missing text
 //        part of another attempt   a `step_reset`
 //        none                      nothing
-//   3. An attempt that is newer than the one the reader is in begins with a `step_reset`, which precedes all other events of that attempt,
-//      also its `message_started`. Live items of an older attempt are skipped.
+//   3. An attempt that is newer than the one the reader is in begins with a `step_reset`, which precedes all other
+//      events of that attempt, also its `message_started`. Live items of an older attempt are skipped.
 //   4. A reader of one turn ends after the stored `chat_completed` of that turn.
 
 import type { AssistantMessage, RuntimeEvent, TurnEvent } from "../../core/model/internal.ts";
@@ -67,8 +72,9 @@ export type ReaderSource = {
 export type ReaderAim = { readonly turn: string | null; readonly follow: boolean };
 
 /**
- * A pull reader. It is a hand-written state machine instead of an async generator: a server has thousands of readers, and every promise that
- * a delta passes through costs measurable time. Events that are in memory are returned without awaiting anything else.
+ * A pull reader. It is a hand-written state machine instead of an async generator: a server has thousands of readers,
+ * and every promise that a delta passes through costs measurable time. Events that are in memory are returned without
+ * awaiting anything else.
  */
 export class EventReader {
   readonly #source: ReaderSource;
@@ -152,7 +158,8 @@ export class EventReader {
   async #readFromStorage(countBefore: number): Promise<void> {
     const { slots, tenant } = this.#source;
     const read = () => readStored(this.#source, this.#state, this.#aim.turn);
-    // A reader that catches up with a long log waits for a slot. One that follows a turn does not: its reads are small, and are joined with those of others.
+    // A reader that catches up with a long log waits for a slot. One that follows a turn does not: its reads are small,
+    // and are joined with those of others.
     const result = this.#state.isCatchingUp ? await slots.run(tenant, read) : await read();
     // The reader was stopped during the read.
     if (!this.#over) await this.#accept(result, countBefore);
@@ -240,7 +247,8 @@ function fromChannel(channel: Channel, events: readonly NumberedEvent[], state: 
   const base = { ...nothing, turn: channel.turn };
   if (events.length > 0) return { ...base, events };
   const { tail } = channel;
-  // The reader may be ahead of the channel: the events are stored, and this process has no answer to its commit yet. The tail is then replaced.
+  // The reader may be ahead of the channel: the events are stored, and this process has no answer to its commit yet.
+  // The tail is then replaced.
   const isNext = tail.after === state.sequence;
   const { items, next } = isNext ? tail.from(state.positionIn(tail), maxLiveItems) : { items: [], next: 0 };
   if (items.length > 0) state.readTail(tail, next);
@@ -297,7 +305,8 @@ async function readStored(source: ReaderSource, state: ReaderState, turn: string
   });
   const [turnRow] = turns;
   const progress = turnRow === undefined ? null : readValue("turns", turnRow);
-  // There is no further event of the turn in this snapshot: all of them were read, or were removed after the retention time.
+  // There is no further event of the turn in this snapshot: all of them were read, or were removed after the retention
+  // time.
   const ended = progress?.status === "ended" || progress?.status === "parked";
   const over = head === null || head.deleted || (turn !== null && ended);
   return { ...nothing, turn: open ?? "", items, over: over && items.length === 0 };
@@ -446,7 +455,9 @@ class ReaderState {
   }
 }
 
-/** Wakes a reader when there may be something new, and counts wake-ups so that none is lost between a read and a wait. */
+/**
+ * Wakes a reader when there may be something new, and counts wake-ups so that none is lost between a read and a wait.
+ */
 class WakeSignal {
   wakeCount = 0;
   readonly #stops: (() => void)[] = [];

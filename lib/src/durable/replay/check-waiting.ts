@@ -1,8 +1,9 @@
-// The part of the check before a deploy that concerns waiting calls: calls that a person may approve after the deploy. An approval of a call whose engine or tool is
-// gone, or whose arguments the tool no longer accepts, is refused (Q8), so the person could only deny it.
+// The part of the check before a deploy that concerns waiting calls: calls that a person may approve after the deploy.
+// An approval of a call whose engine or tool is gone, or whose arguments the tool no longer accepts, is refused (Q8),
+// so the person could only deny it.
 //
-// Sessions that wait are read from the index `attention`, in pages. Nothing is written, and no function of the program runs except the validation of arguments by
-// the schema of a tool.
+// Sessions that wait are read from the index `attention`, in pages. Nothing is written, and no function of the program
+// runs except the validation of arguments by the schema of a tool.
 
 import type { PendingToolCall } from "../../core/model/internal.ts";
 import type { RuntimeOptions } from "../drive/types.ts";

@@ -1,4 +1,5 @@
-// The check before a deploy: open turns are replayed against the engines of a program, and nothing is performed or written.
+// The check before a deploy: open turns are replayed against the engines of a program, and nothing is performed or
+// written.
 
 import type { Engine, JsonObject, Tool } from "everturn";
 import type { HostStorage, OpenTurnReplay } from "everturn/runtime";
@@ -24,7 +25,10 @@ async function check(
 const named = (name: string, handler: () => string | Promise<string>): Tool =>
   tool({ name, description: "Works.", schema: { type: "object" }, replay: "safe", handler });
 
-/** A storage whose session `s1` has an open turn: a recorded reply, a recorded call of `first`, and an open call of `second`. */
+/**
+ * A storage whose session `s1` has an open turn: a recorded reply, a recorded call of `first`, and an open call of
+ * `second`.
+ */
 async function openTurn(tenant = ""): Promise<HostStorage> {
   const host = memoryStorage();
   const started = latch();

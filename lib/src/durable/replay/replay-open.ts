@@ -1,19 +1,23 @@
-// Replays the open turns of a storage against the engines of a program, without performing anything: the check before a deploy. It says which turns the new
-// code could not continue.
+// Replays the open turns of a storage against the engines of a program, without performing anything: the check before a
+// deploy. It says which turns the new code could not continue.
 //
 // Theory of operation
-//   For each row of the table `open`, the turn is loaded and planned as a process that takes it over would do it (`driven-turn.ts`), and its journal is
-//   replayed in strict mode (`journal.ts`): every recorded response is compared with the effect that the code orders for it. The first effect without a recorded
-//   response stops the replay. That is the point at which a process would continue the turn, so reaching it means that the code fits.
+//   For each row of the table `open`, the turn is loaded and planned as a process that takes it over would do it
+//   (`driven-turn.ts`), and its journal is replayed in strict mode (`journal.ts`): every recorded response is compared
+//   with the effect that the code orders for it. The first effect without a recorded response stops the replay. That is
+//   the point at which a process would continue the turn, so reaching it means that the code fits.
 //
 // Invariants
-//   1. Nothing is performed and nothing is written: no model is called, no tool, hook or callback of the program runs, no lease is claimed.
+//   1. Nothing is performed and nothing is written: no model is called, no tool, hook or callback of the program runs,
+//      no lease is claimed.
 //   2. A turn that ends while it is checked is not reported.
 //   3. Memory is bounded by one page of open turns, one turn and the history cache.
 //
-//   Calls that wait for a person have no open turn. Their engine, their tool and their arguments are checked instead (`check-waiting.ts`).
+//   Calls that wait for a person have no open turn. Their engine, their tool and their arguments are checked instead
+//   (`check-waiting.ts`).
 //
-// Not covered: parked turns, which no process drives; child turns inside a tool call, which run again only when the call does.
+// Not covered: parked turns, which no process drives; child turns inside a tool call, which run again only when the
+// call does.
 
 import type { Committed, Plan, Ports } from "../../core/run/internal.ts";
 import type { DrivenTurn } from "../drive/driven-turn.ts";
@@ -47,16 +51,23 @@ export type OpenTurnReplay = {
   /** The name of the engine that the turn was accepted with; empty if its row cannot be read. */
   readonly engine: string;
   /**
-   * `same`: the engines given can continue the turn. `diverged`: the code orders another effect than the recorded one, and the turn would be parked.
-   * `missing`: the program lacks something that the turn was accepted with, or that a waiting call needs. `invalid_arguments`: the tool of a waiting call does not
-   * accept its arguments. An approval of a waiting call with one of these two is refused. `unreadable`: the turn cannot be loaded or planned.
+   * `same`: the engines given can continue the turn. `diverged`: the code orders another effect than the recorded one,
+   * and the turn would be parked. `missing`: the program lacks something that the turn was accepted with, or that a
+   * waiting call needs. `invalid_arguments`: the tool of a waiting call does not accept its arguments. An approval of a
+   * waiting call with one of these two is refused. `unreadable`: the turn cannot be loaded or planned.
    */
   readonly status: "same" | "diverged" | "missing" | "invalid_arguments" | "unreadable";
   /** The number of journal rows of the turn; 0: it was accepted and has not begun. */
   readonly rows: number;
-  /** Of a diverged turn: where the ordered effect differs from the recorded one. Paths only, at most 8: the values may be private. */
+  /**
+   * Of a diverged turn: where the ordered effect differs from the recorded one. Paths only, at most 8: the values may
+   * be private.
+   */
   readonly paths: readonly string[];
-  /** What the program lacks: `engine <name>`, `protocol <name> <version>`, `projector <name> <version>`, `tool <name>`, `code executor`. A call of a missing tool would be answered as not found. */
+  /**
+   * What the program lacks: `engine <name>`, `protocol <name> <version>`, `projector <name> <version>`, `tool <name>`,
+   * `code executor`. A call of a missing tool would be answered as not found.
+   */
   readonly missing: readonly string[];
   /** The reason of a diverged or unreadable turn, or of invalid arguments; `null` otherwise. */
   readonly message: string | null;
@@ -70,9 +81,10 @@ type Context = {
 };
 
 /**
- * Replays every open turn of a storage, of all tenants, against these engines, then checks every call that waits for a person, and yields what it found. Performs and writes nothing: no model is called and no
- * function of the program runs. Run it with the code that is about to be deployed, over the storage of the running one. Rejects with `RuntimeError` if the storage
- * cannot be read.
+ * Replays every open turn of a storage, of all tenants, against these engines, then checks every call that waits for a
+ * person, and yields what it found. Performs and writes nothing: no model is called and no function of the program
+ * runs. Run it with the code that is about to be deployed, over the storage of the running one. Rejects with
+ * `RuntimeError` if the storage cannot be read.
  *
  * @example
  * ```ts

@@ -1,5 +1,6 @@
-// The record of a turn as one JSON value, and its offline replay. A replay performs nothing and rejects at the first difference from the record. It is
-// for debugging, and for regression tests of prompts, tools and protocols. `inspection` of `everturn/http` exports a record.
+// The record of a turn as one JSON value, and its offline replay. A replay performs nothing and rejects at the first
+// difference from the record. It is for debugging, and for regression tests of prompts, tools and protocols.
+// `inspection` of `everturn/http` exports a record.
 
 import type { Engine } from "../../core/engine/internal.ts";
 import type {
@@ -70,16 +71,17 @@ export type ReplayedTurn = {
 
 type ReplayOptions = {
   /**
-   * The engine as it is now. The configuration that it would start the turn with is compared with the pinned one, so changed instructions or
-   * tools are reported as a divergence. Default: the turn is replayed with its pinned configuration.
+   * The engine as it is now. The configuration that it would start the turn with is compared with the pinned one, so
+   * changed instructions or tools are reported as a divergence. Default: the turn is replayed with its pinned
+   * configuration.
    */
   readonly engine?: Engine;
 };
 
 /**
- * Runs a recorded turn again offline: no model is called and no tool is run. Rejects with a `RuntimeError`:
- * `diverged` with the paths of the first difference, `replay_missing` if the turn had not ended, or `newer_schema` if the
- * record is of a newer release.
+ * Runs a recorded turn again offline: no model is called and no tool is run. Rejects with a `RuntimeError`: `diverged`
+ * with the paths of the first difference, `replay_missing` if the turn had not ended, or `newer_schema` if the record
+ * is of a newer release.
  *
  * @example
  * ```ts

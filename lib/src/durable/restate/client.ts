@@ -1,5 +1,6 @@
-// Sessions for handlers of the caller's own in Restate. Every call goes through the context of the handler, so Restate records it: a handler that is repeated
-// after a crash sends nothing twice, and a handler that waits for a turn needs no process meanwhile.
+// Sessions for handlers of the caller's own in Restate. Every call goes through the context of the handler, so Restate
+// records it: a handler that is repeated after a crash sends nothing twice, and a handler that waits for a turn needs
+// no process meanwhile.
 
 import type { Cancelled, TurnEnd } from "../../core/model/internal.ts";
 import type { DriveInput, DriveResult } from "./drive-handlers.ts";
@@ -37,7 +38,10 @@ export type RestateTurn = {
   readonly sessionId: string;
   /** The id of the turn; `null` if no turn was started because tool calls of the session are still pending. */
   readonly turnId: string | null;
-  /** Waits for the end of the turn. The handler is suspended meanwhile. The result of a session that waits for an answer has the status `waiting`. */
+  /**
+   * Waits for the end of the turn. The handler is suspended meanwhile. The result of a session that waits for an answer
+   * has the status `waiting`.
+   */
   readonly result: () => Promise<TurnEnd>;
 };
 
@@ -140,7 +144,8 @@ export function restateSession(context: RestateHandlerContext, name: RestateSess
         ({ next }) => next !== null,
         (error: unknown) => {
           if (!isTerminal(error)) throw error;
-          // Restate has given the invocation up, for example because its deployment is gone. The sweeper sends another one.
+          // Restate has given the invocation up, for example because its deployment is gone. The sweeper sends another
+          // one.
           return false;
         },
       );

@@ -1,30 +1,34 @@
 // The handlers that drive a session: `drive`, which verbs send, and `resume`, which the sweeper sends.
 //
 // Theory of operation
-//   Restate decides which process calls `runtime.drive`, and calls again after a failure. The turn itself (journal, session, events) is in the storage of the
-//   runtime, under its lease. So an invocation that is lost, repeated or runs twice at the same time changes when a turn runs, and nothing else.
+//   Restate decides which process calls `runtime.drive`, and calls again after a failure. The turn itself (journal,
+//   session, events) is in the storage of the runtime, under its lease. So an invocation that is lost, repeated or runs
+//   twice at the same time changes when a turn runs, and nothing else.
 //
-//   `drive` is exclusive: Restate runs one at a time for a session. It runs one slice (`driveOnce`) as a recorded step, writes what it found to the state of
-//   the object, and sends the invocation that continues:
+//   `drive` is exclusive: Restate runs one at a time for a session. It runs one slice (`driveOnce`) as a recorded step,
+//   writes what it found to the state of the object, and sends the invocation that continues:
 //     idle          nothing; if pending calls have a deadline, a sweep at that time
-//     handed_over   `drive` again, at once; after a short pause if the slice was short, because the process may be shutting down; with backoff if an effect was
-//                   aborted at the deadline, because the same effect, for example a model call that costs money, may be aborted again
+//     handed_over   `drive` again, at once; after a short pause if the slice was short, because the process may be
+//                   shutting down; with backoff if an effect was aborted at the deadline, because the same effect, for
+//                   example a model call that costs money, may be aborted again
 //     busy          `drive` again, with backoff: another process holds the session
 //     failed        `drive` again, with backoff: the storage or the engine failed
 //     parked, gone  nothing
 //   After `maxRetries` continuations without progress it sends nothing more: the turn is then due for the sweeper.
 //   The continuation number n of a turn has the idempotency key `turn/n`, so that a caller can wait for it (client.ts).
 //
-//   `resume` is shared: it also runs while an invocation of `drive` hangs, for example in a process that is paused. The lease decides who drives. Its result is
-//   kept for no time, and its idempotency key is the time in units of `patienceMs`. So while one `resume` of a session is under way, another one is sent at most
-//   once in that time: it helps if the first one hangs, too. If later sweeps find the session due again, they send two and then four at once
-//   (`resumeRequests`): a proxy that alternates between two processes would pass each single `resume` to the paused one, because the sweep before it was a request to
-//   the other one.
+//   `resume` is shared: it also runs while an invocation of `drive` hangs, for example in a process that is paused. The
+//   lease decides who drives. Its result is kept for no time, and its idempotency key is the time in units of
+//   `patienceMs`. So while one `resume` of a session is under way, another one is sent at most once in that time: it
+//   helps if the first one hangs, too. If later sweeps find the session due again, they send two and then four at once
+//   (`resumeRequests`): a proxy that alternates between two processes would pass each single `resume` to the paused
+//   one, because the sweep before it was a request to the other one.
 //
 // Invariants
-//   1. Both return normally for every outcome of `runtime.drive`, also for errors. Restate repeats an invocation only if its process ended, could not be
-//      reached, or lost its connection.
-//   2. When the attempt is over for Restate (`attemptOver`), the session is handed over. The next attempt does not wait for the lease.
+//   1. Both return normally for every outcome of `runtime.drive`, also for errors. Restate repeats an invocation only
+//      if its process ended, could not be reached, or lost its connection.
+//   2. When the attempt is over for Restate (`attemptOver`), the session is handed over. The next attempt does not wait
+//      for the lease.
 
 import type { Driven } from "../internal.ts";
 import type { Invocation, SendRequest } from "./invocation.ts";
@@ -46,10 +50,14 @@ export type DriveInput = {
 };
 
 /**
- * What an invocation of `drive` did. It is the result of the handler, and the state `progress` of the virtual object, so Restate's user interface shows it.
+ * What an invocation of `drive` did. It is the result of the handler, and the state `progress` of the virtual object,
+ * so Restate's user interface shows it.
  */
 export type DriveReport = {
-  /** `failed`: the storage or the engine failed here. `gone`: there is no such session. The others: see `Driven` of `everturn/runtime`. */
+  /**
+   * `failed`: the storage or the engine failed here. `gone`: there is no such session. The others: see `Driven` of
+   * `everturn/runtime`.
+   */
   readonly status: Driven["status"] | "failed" | "gone";
   /** The open turn, or the last one; `null`: none. */
   readonly turnId: string | null;
@@ -57,7 +65,9 @@ export type DriveReport = {
   readonly step: number | null;
   /** How the last turn ended: its `haltedReason`; `null` while a turn is open. */
   readonly outcome: string | null;
-  /** Why the turn is parked or failed here, or that an effect was aborted because it took too long; otherwise `null`. */
+  /**
+   * Why the turn is parked or failed here, or that an effect was aborted because it took too long; otherwise `null`.
+   */
   readonly failure: string | null;
   /** The time until a pending call of the session expires, in milliseconds; `null`: none does. */
   readonly expiresInMs: number | null;
@@ -69,7 +79,9 @@ export type DriveReport = {
   readonly startsSweeper: boolean;
 };
 
-/** The result of `drive`: the report, and the idempotency key of the invocation that continues; `null`: none was sent. */
+/**
+ * The result of `drive`: the report, and the idempotency key of the invocation that continues; `null`: none was sent.
+ */
 export type DriveResult = DriveReport & { readonly next: string | null };
 
 /** The key under which the state of a session is stored. */
@@ -78,14 +90,17 @@ const progressState = "progress";
 /** How many continuations without progress are sent before the turn is left to the sweeper. */
 const maxRetries = 12;
 /**
- * Backoff of continuations without progress, in milliseconds: the first ones are equal, because a storage needs about a second to prove that a process has ended;
- * then it is doubled each time.
+ * Backoff of continuations without progress, in milliseconds: the first ones are equal, because a storage needs about a
+ * second to prove that a process has ended; then it is doubled each time.
  */
 const backoff = { firstMs: 300, equal: 4, longestMs: 30_000 };
 /** A slice that was handed over sooner is repeated after a pause: a process that shuts down hands over at once. */
 const shortSliceMs = 1000;
 const shortSlicePauseMs = 250;
-/** How long an unsuccessful `resume` stays under way, in milliseconds, so that the sweeper does not send another one meanwhile. */
+/**
+ * How long an unsuccessful `resume` stays under way, in milliseconds, so that the sweeper does not send another one
+ * meanwhile.
+ */
 const resumePauseMs = 10_000;
 /** How many requests for `resume` one sweep sends for a session at most. */
 const maxCopies = 4;
@@ -154,8 +169,8 @@ export function resumeRequest(context: ResumeContext, key: string, now: number):
 }
 
 /**
- * The requests that send `resume` to a session that was found due in `sweeps` sweeps before this one, too: the earlier requests may hang in a paused process. They
- * follow each other, so that a proxy passes them to different processes.
+ * The requests that send `resume` to a session that was found due in `sweeps` sweeps before this one, too: the earlier
+ * requests may hang in a paused process. They follow each other, so that a proxy passes them to different processes.
  */
 export function resumeRequests(
   context: ResumeContext,
@@ -177,7 +192,10 @@ function resumeAs({ names }: ResumeContext, key: string, idempotencyKey: string)
   return { service: names.session, handler: "resume", key, input: {}, idempotencyKey, delayMs: 0 };
 }
 
-/** One slice: drives the session, and reads the state of the session afterwards. Never rejects, so that Restate does not repeat it. */
+/**
+ * One slice: drives the session, and reads the state of the session afterwards. Never rejects, so that Restate does not
+ * repeat it.
+ */
 async function driveOnce(context: ServiceContext, invocation: Invocation): Promise<DriveReport> {
   const { deadlineMs, graceMs, clock, sweeper } = context;
   const name = sessionOfKey(invocation.key);
@@ -213,7 +231,8 @@ async function driveOnce(context: ServiceContext, invocation: Invocation): Promi
 
 function driveFailure(driven: Driven, tookMs: number, deadlineMs: number): string | null {
   if (driven.status === "parked") return driven.failure?.message ?? "the turn is parked";
-  // A slice ends before its deadline, when an effect has ended, unless an effect takes longer than the rest of the slice.
+  // A slice ends before its deadline, when an effect has ended, unless an effect takes longer than the rest of the
+  // slice.
   const isAborted = driven.status === "handed_over" && tookMs >= deadlineMs;
   return isAborted ? `an effect was aborted at the deadline of ${deadlineMs} ms: raise deadlineMs, or graceMs` : null;
 }

@@ -1,8 +1,9 @@
-// The handlers of the two virtual objects, without the SDK: `services.ts` gives them to the SDK, and the tests to an implementation of Restate in memory. So both
-// call the same handlers with the same settings.
+// The handlers of the two virtual objects, without the SDK: `services.ts` gives them to the SDK, and the tests to an
+// implementation of Restate in memory. So both call the same handlers with the same settings.
 //
-// Anything that reaches the ingress of Restate can call a handler with any body and any key. Each handler therefore validates its input before it does anything,
-// and throws `RefusedCall` for input that can never be accepted: an error of another class would make Restate repeat the call.
+// Anything that reaches the ingress of Restate can call a handler with any body and any key. Each handler therefore
+// validates its input before it does anything, and throws `RefusedCall` for input that can never be accepted: an error
+// of another class would make Restate repeat the call.
 
 import type { Invocation } from "./invocation.ts";
 import type { ServiceContext } from "./service-context.ts";
@@ -22,7 +23,10 @@ export type Handler = {
   readonly isLong: boolean;
   /** Restate keeps the result, so that a later request with the same idempotency key is answered with it. */
   readonly keepsResult: boolean;
-  /** `body` is that of the request. Rejects with `RefusedCall` if the call can never succeed; after any other error Restate repeats it. */
+  /**
+   * `body` is that of the request. Rejects with `RefusedCall` if the call can never succeed; after any other error
+   * Restate repeats it.
+   */
   readonly call: (invocation: Invocation, body: Uint8Array) => Promise<unknown>;
 };
 

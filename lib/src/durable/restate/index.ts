@@ -1,4 +1,5 @@
-// Entry point `everturn/restate`: Restate decides which process drives a turn, and wakes it. Journal, sessions and events stay in the storage of the runtime.
+// Entry point `everturn/restate`: Restate decides which process drives a turn, and wakes it. Journal, sessions and
+// events stay in the storage of the runtime.
 
 export type { DriveReport, DriveResult } from "./drive-handlers.ts";
 export type { SweepReport } from "./sweeper-handlers.ts";

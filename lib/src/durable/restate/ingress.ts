@@ -1,4 +1,5 @@
-// Requests to a Restate server over HTTP: invocations through its ingress, and the registration of a deployment through its admin API. Needs no SDK.
+// Requests to a Restate server over HTTP: invocations through its ingress, and the registration of a deployment through
+// its admin API. Needs no SDK.
 
 import type { Clock } from "../../core/engine/internal.ts";
 import type { SendRequest } from "./invocation.ts";
@@ -26,7 +27,10 @@ export type RestateIngress = {
 
 const defaultTimeoutMs = 2000;
 
-/** Sends an invocation through the ingress. Rejects with `RuntimeError` (`storage_failed`) if the server did not accept it. */
+/**
+ * Sends an invocation through the ingress. Rejects with `RuntimeError` (`storage_failed`) if the server did not accept
+ * it.
+ */
 export async function sendThrough(ingress: RestateIngress, request: SendRequest): Promise<void> {
   const { service, key, handler, input, idempotencyKey, delayMs } = request;
   const delay = delayMs > 0 ? `?delay=${Math.ceil(delayMs)}ms` : "";
@@ -51,8 +55,9 @@ export type RestateDeployment = RestateIngress & {
 };
 
 /**
- * Registers the service processes at `uri` with the Restate server, and starts the sweeper. New invocations go to the deployment that was registered last.
- * Invocations that have begun stay with their deployment. Registering the same processes again changes nothing.
+ * Registers the service processes at `uri` with the Restate server, and starts the sweeper. New invocations go to the
+ * deployment that was registered last. Invocations that have begun stay with their deployment. Registering the same
+ * processes again changes nothing.
  */
 export async function registerRestateDeployment(deployment: RestateDeployment): Promise<void> {
   const { admin, uri } = deployment;

@@ -1,4 +1,5 @@
-// What a handler of this folder needs of Restate. `services.ts` implements it with the context of the SDK; the tests implement it in memory.
+// What a handler of this folder needs of Restate. `services.ts` implements it with the context of the SDK; the tests
+// implement it in memory.
 
 /** One attempt of an invocation. */
 export type Invocation = {
@@ -9,8 +10,8 @@ export type Invocation = {
   /** Aborts when the attempt is over, also when the connection to Restate is lost. */
   readonly attemptOver: AbortSignal;
   /**
-   * Runs `work` and records its result, which must be JSON. An attempt that finds a recorded result does not run it again. {@link RefusedCall} is
-   * recorded too; any other error makes Restate repeat the invocation.
+   * Runs `work` and records its result, which must be JSON. An attempt that finds a recorded result does not run it
+   * again. {@link RefusedCall} is recorded too; any other error makes Restate repeat the invocation.
    */
   readonly run: <T>(name: string, work: () => Promise<T>) => Promise<T>;
   /** Sends an invocation. Restate delivers it once, also if this attempt is repeated. */
@@ -30,7 +31,10 @@ export type SendRequest = {
   readonly key: string;
   /** JSON. */
   readonly input: unknown;
-  /** A second request with the key is dropped while Restate knows the first one. `null`: every request is an invocation of its own. */
+  /**
+   * A second request with the key is dropped while Restate knows the first one. `null`: every request is an invocation
+   * of its own.
+   */
   readonly idempotencyKey: string | null;
   /** Restate delivers the request after this many milliseconds. */
   readonly delayMs: number;

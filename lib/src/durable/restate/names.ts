@@ -18,7 +18,9 @@ export function serviceNames(prefix = "Everturn"): ServiceNames {
   throw new MisuseError("invalid_argument", message, { path: ["prefix"] });
 }
 
-/** The key of a session: tenant and id, each percent-encoded, with a slash between them. The default tenant is empty. */
+/**
+ * The key of a session: tenant and id, each percent-encoded, with a slash between them. The default tenant is empty.
+ */
 export function objectKey({ tenant, sessionId }: SessionName): string {
   return `${encodeText(tenant)}/${encodeText(sessionId)}`;
 }
@@ -32,8 +34,8 @@ export function sessionOfKey(key: string): SessionName | null {
 }
 
 /**
- * Percent-encodes any text. UTF-8 cannot express lone surrogates, and `encodeURIComponent` throws for them: they become `%u` and four digits, which no other
- * text becomes, because a percent sign itself is encoded.
+ * Percent-encodes any text. UTF-8 cannot express lone surrogates, and `encodeURIComponent` throws for them: they become
+ * `%u` and four digits, which no other text becomes, because a percent sign itself is encoded.
  */
 export function encodeText(text: string): string {
   return text

@@ -1,4 +1,5 @@
-// Sessions that Restate drives, on an implementation of Restate in memory (test/restate/hand-restate.ts). `npm run test:restate` uses a real server.
+// Sessions that Restate drives, on an implementation of Restate in memory (test/restate/hand-restate.ts).
+// `npm run test:restate` uses a real server.
 
 import type { Invocation } from "./invocation.ts";
 import type { HostStorage, Runtime } from "everturn/runtime";
@@ -267,7 +268,8 @@ describe("[lash 89] drive", () => {
     await clock.advance(5000);
     const delays = restate.of("drive").map(({ request }) => request.delayMs);
     expect(delays).toEqual([0, 300, 300, 300, 300, 600, 1200, 2400]);
-    // The wait is at most 30 seconds, and the lease of the holder ends sooner here. After twelve attempts the turn is left to the sweeper.
+    // The wait is at most 30 seconds, and the lease of the holder ends sooner here. After twelve attempts the turn is
+    // left to the sweeper.
     for (const retries of [10, 11, 12]) {
       const sent = restate.send({ ...driveRequest, key: "/s", input: { turnId: "t", continuation: 20, retries } });
       expect(await sent.outcome).toMatchObject({ status: "busy", next: retries < 12 ? `${held.turnId}/21` : null });

@@ -1,8 +1,9 @@
-// A runtime whose turns are driven by Restate: its verbs store the turn, then send the session to Restate. Needs no SDK, so it also runs where only
-// `fetch` exists.
+// A runtime whose turns are driven by Restate: its verbs store the turn, then send the session to Restate. Needs no
+// SDK, so it also runs where only `fetch` exists.
 //
-// Correctness does not depend on the request: the turn is stored before it is sent, and the sweeper sends it again if the request is lost. So a verb succeeds
-// although its request failed. It waits for the request at most `timeoutMs`: a serverless platform may stop the process when the caller has its response.
+// Correctness does not depend on the request: the turn is stored before it is sent, and the sweeper sends it again if
+// the request is lost. So a verb succeeds although its request failed. It waits for the request at most `timeoutMs`: a
+// serverless platform may stop the process when the caller has its response.
 
 import type { MessageOptions, Runtime, RuntimeOptions, Swept } from "../internal.ts";
 import type { RestateIngress } from "./ingress.ts";
@@ -29,8 +30,8 @@ export type RestateRuntimeOptions = Omit<RuntimeOptions, "drive"> & {
   /** The Restate server that drives the turns. */
   readonly restate: RestateIngress;
   /**
-   * Called when a request to Restate failed. The turn is stored, and the sweeper finds it: for logs and metrics. An error that it throws is ignored. Default:
-   * such failures are not reported.
+   * Called when a request to Restate failed. The turn is stored, and the sweeper finds it: for logs and metrics. An
+   * error that it throws is ignored. Default: such failures are not reported.
    */
   readonly onSendFailure?: (failure: SendFailure) => void;
 };
@@ -44,8 +45,9 @@ export type SendLaterOptions = Omit<MessageOptions, "output"> & {
 /** A {@link Runtime} whose turns are driven by Restate. */
 export type RestateRuntime = Omit<Runtime, "tenant" | "limitedBy"> & {
   /**
-   * Sends a message to a session later: Restate holds it until then. Then it is sent like `send`. `key` makes the call idempotent. Unlike the verbs, it
-   * rejects if Restate cannot be reached, because nothing is stored yet. Throws `MisuseError` for a delay below 0 or above ten years.
+   * Sends a message to a session later: Restate holds it until then. Then it is sent like `send`. `key` makes the call
+   * idempotent. Unlike the verbs, it rejects if Restate cannot be reached, because nothing is stored yet. Throws
+   * `MisuseError` for a delay below 0 or above ten years.
    */
   readonly sendLater: (id: string, text: string, options: SendLaterOptions) => Promise<void>;
   /** Returns this runtime for one tenant. */
@@ -55,8 +57,8 @@ export type RestateRuntime = Omit<Runtime, "tenant" | "limitedBy"> & {
 };
 
 /**
- * Builds a runtime whose verbs store the turn and send its session to Restate, which calls a process with {@link restateServices}. Performs no I/O. Throws
- * `MisuseError` for invalid options.
+ * Builds a runtime whose verbs store the turn and send its session to Restate, which calls a process with
+ * {@link restateServices}. Performs no I/O. Throws `MisuseError` for invalid options.
  */
 export function restateRuntime(options: RestateRuntimeOptions): RestateRuntime {
   const { restate, onSendFailure, ...runtimeOptions } = options;

@@ -1,11 +1,16 @@
-// Loads the SDK of Restate, an optional peer dependency: only service processes need it. A static import would fail with Node's ERR_MODULE_NOT_FOUND when
-// `everturn/restate` is imported, also in web processes; loaded here, the error names the package to install.
+// Loads the SDK of Restate, an optional peer dependency: only service processes need it. A static import would fail
+// with Node's ERR_MODULE_NOT_FOUND when `everturn/restate` is imported, also in web processes; loaded here, the error
+// names the package to install.
 
 import { EngineError } from "../../core/model/internal.ts";
 
-/** The SDK. Rejects with `EngineError` (`invalid_engine`) if it cannot be loaded, or if it would hang on this version of the platform. */
+/**
+ * The SDK. Rejects with `EngineError` (`invalid_engine`) if it cannot be loaded, or if it would hang on this version of
+ * the platform.
+ */
 export async function loadSdk() {
-  // The SDK calls Promise.withResolvers when an invocation begins. Without that function the invocation neither answers nor fails.
+  // The SDK calls Promise.withResolvers when an invocation begins. Without that function the invocation neither answers
+  // nor fails.
   if (!("withResolvers" in Promise)) {
     const message =
       "the Restate SDK needs Promise.withResolvers, which this platform does not have: use Node 22 or later for processes that Restate calls";

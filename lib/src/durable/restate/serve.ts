@@ -20,11 +20,13 @@ export type RestateServerOptions = RestateServiceOptions & {
   /** Services of your own that the process serves too. Default: none. */
   readonly services?: readonly RestateService[];
   /**
-   * Public keys of the Restate servers that may call this process (`publickeyv1_…`). Requests without a valid signature are rejected. Default: none, which is
-   * for networks that only Restate can reach.
+   * Public keys of the Restate servers that may call this process (`publickeyv1_…`). Requests without a valid signature
+   * are rejected. Default: none, which is for networks that only Restate can reach.
    */
   readonly identityKeys?: readonly string[];
-  /** The Restate server, to keep the sweeper running. Default: none; then call {@link startRestateSweeper} regularly. */
+  /**
+   * The Restate server, to keep the sweeper running. Default: none; then call {@link startRestateSweeper} regularly.
+   */
   readonly restate?: RestateIngress;
   /** Receives the log lines of the SDK. Default: the SDK writes them to the console. */
   readonly onLog?: (level: string, message: string) => void;
@@ -37,8 +39,8 @@ export type RestateServer = {
   /** The URL of this process. */
   readonly url: string;
   /**
-   * Hands running turns over, so that other processes continue them, waits for the invocations, at most `graceMs` milliseconds (default 10,000), and stops
-   * listening. The runtime accepts no turns afterwards.
+   * Hands running turns over, so that other processes continue them, waits for the invocations, at most `graceMs`
+   * milliseconds (default 10,000), and stops listening. The runtime accepts no turns afterwards.
    */
   readonly close: (options?: { readonly graceMs?: number }) => Promise<void>;
 };
@@ -47,8 +49,8 @@ export type RestateServer = {
 const startSweeperMs = 60_000;
 
 /**
- * Serves the sessions to Restate over HTTP/2. Register the address of the process, or of a proxy in front of several processes, with
- * {@link registerRestateDeployment}.
+ * Serves the sessions to Restate over HTTP/2. Register the address of the process, or of a proxy in front of several
+ * processes, with {@link registerRestateDeployment}.
  */
 export async function serveRestate(options: RestateServerOptions): Promise<RestateServer> {
   const { host = "127.0.0.1", port = 0, sessions, services = [], identityKeys = [], restate = null, onLog } = options;

@@ -16,24 +16,25 @@ export type RestateServiceOptions = {
   /** The names of the services in Restate begin with this text. Default: `Everturn`. */
   readonly prefix?: string;
   /**
-   * How long one invocation drives a session, in milliseconds. Then the session is handed over to the next invocation. An effect (a model call, a tool)
-   * that takes longer is aborted and treated as its replay policy says, so the limit has to exceed the longest effect. On a serverless platform set it
-   * below the time limit of the platform. Default: 3,600,000 (one hour).
+   * How long one invocation drives a session, in milliseconds. Then the session is handed over to the next invocation.
+   * An effect (a model call, a tool) that takes longer is aborted and treated as its replay policy says, so the limit
+   * has to exceed the longest effect. On a serverless platform set it below the time limit of the platform. Default:
+   * 3,600,000 (one hour).
    */
   readonly deadlineMs?: number;
   /**
-   * How long before the deadline no further effect is started, in milliseconds: the session is then handed over after the effects that run. Default: half
-   * of `deadlineMs`.
+   * How long before the deadline no further effect is started, in milliseconds: the session is then handed over after
+   * the effects that run. Default: half of `deadlineMs`.
    */
   readonly graceMs?: number;
   /**
-   * How often the sweeper looks for turns that no process drives, for deadlines of pending calls that have passed, and for expired journals, in
-   * milliseconds. Default: 5,000.
+   * How often the sweeper looks for turns that no process drives, for deadlines of pending calls that have passed, and
+   * for expired journals, in milliseconds. Default: 5,000.
    */
   readonly sweepMs?: number;
   /**
-   * How long Restate keeps the results of completed invocations, in milliseconds, for its user interface and for callers that wait for a turn. Default:
-   * 3,600,000 (one hour).
+   * How long Restate keeps the results of completed invocations, in milliseconds, for its user interface and for
+   * callers that wait for a turn. Default: 3,600,000 (one hour).
    */
   readonly resultRetentionMs?: number;
   /** Source of time. Default: the system clock. */
@@ -54,8 +55,8 @@ export type ServiceContext = {
   readonly patienceMs: number;
   readonly clock: Clock;
   /**
-   * `askedAt`: when this process last asked the sweeper to start, in milliseconds of the monotonic clock. `sweeps`: the sweeps that run in this process, by
-   * invocation.
+   * `askedAt`: when this process last asked the sweeper to start, in milliseconds of the monotonic clock. `sweeps`: the
+   * sweeps that run in this process, by invocation.
    */
   readonly sweeper: { askedAt: number; readonly sweeps: Map<string, Promise<Found>> };
 };
@@ -80,16 +81,23 @@ export function serviceContext(options: RestateServiceOptions): ServiceContext {
   };
 }
 
-/** How long Restate goes on waiting after `abortTimeout`, in milliseconds, as measured with server 1.7.12. No setting changes it. */
+/**
+ * How long Restate goes on waiting after `abortTimeout`, in milliseconds, as measured with server 1.7.12. No setting
+ * changes it.
+ */
 export const serverWaitMs = 5000;
 
-/** The bounds of {@link patienceOf}, in milliseconds. A process that runs needs some time to answer, however short the leases are. */
+/**
+ * The bounds of {@link patienceOf}, in milliseconds. A process that runs needs some time to answer, however short the
+ * leases are.
+ */
 const patience = { leastMs: serverWaitMs + 2000, mostMs: 10_000 };
 
 /**
- * How long a request that drives no session may lead to nothing before it is sent again, in milliseconds: a third of a lease, from 7,000 to 10,000. A process that
- * is paused, or whose host is frozen, accepts requests and answers none. A takeover waits for the end of the lease, and then for as many sweeps and such
- * requests as follow each other in that process.
+ * How long a request that drives no session may lead to nothing before it is sent again, in milliseconds: a third of a
+ * lease, from 7,000 to 10,000. A process that is paused, or whose host is frozen, accepts requests and answers none. A
+ * takeover waits for the end of the lease, and then for as many sweeps and such requests as follow each other in that
+ * process.
  */
 export function patienceOf({ lease }: Pick<Runtime, "lease">): number {
   return Math.ceil(Math.min(patience.mostMs, Math.max(patience.leastMs, lease.ttlMs / 3)));

@@ -1,18 +1,23 @@
 // The two virtual objects, built with the SDK: one for each session, and the sweeper.
 //
 // Settings of the handlers
-//   inactivityTimeout   longer than a slice. While a handler drives a session it sends nothing to Restate, which would otherwise ask it to suspend after one
-//                       minute, and abort it after `abortTimeout`.
-//   abortTimeout        a minute after that, Restate closes the connection of a handler that has not returned. The session is then handed over.
-//                       For handlers that drive no session both follow from the lease (`patienceOf`), so that one that hangs, for example in a paused
-//                       process, is repeated soon. Those are idempotent: one that takes longer, for example because the storage is slow, finds what it has
-//                       written when it is repeated, or waits for the sweep that still runs. Restate cannot tell a handler that drives a session in a paused process from one that waits for a model,
-//                       so that one hangs, and the sweeper sends another (`drive-handlers.ts`).
-//   retryPolicy         an attempt fails if its process ended or cannot be reached. It is repeated for about a minute and a half, then killed, not paused: a paused
-//                       invocation would block all later ones of its session. An invocation that has begun is repeated on the deployment on which it
-//                       began. If that is gone for good, the invocation is killed, and the sweeper sends the session to the current deployment.
-//   retentions          the result of `drive` is kept for callers that wait for it and for the user interface. Results of `resume` and of the sweeper are not
-//                       kept: their idempotency keys then only cover what is under way.
+//   inactivityTimeout   longer than a slice. While a handler drives a session it sends nothing to Restate, which would
+//                       otherwise ask it to suspend after one minute, and abort it after `abortTimeout`.
+//   abortTimeout        a minute after that, Restate closes the connection of a handler that has not returned. The
+//                       session is then handed over. For handlers that drive no session both follow from the lease
+//                       (`patienceOf`), so that one that hangs, for example in a paused process, is repeated soon.
+//                       Those are idempotent: one that takes longer, for example because the storage is slow, finds
+//                       what it has written when it is repeated, or waits for the sweep that still runs. Restate cannot
+//                       tell a handler that drives a session in a paused process from one that waits for a model, so
+//                       that one hangs, and the sweeper sends another (`drive-handlers.ts`).
+//   retryPolicy         an attempt fails if its process ended or cannot be reached. It is repeated for about a minute
+//                       and a half, then killed, not paused: a paused invocation would block all later ones of its
+//                       session. An invocation that has begun is repeated on the deployment on which it began. If that
+//                       is gone for good, the invocation is killed, and the sweeper sends the session to the current
+//                       deployment.
+//   retentions          the result of `drive` is kept for callers that wait for it and for the user interface. Results
+//                       of `resume` and of the sweeper are not kept: their idempotency keys then only cover what is
+//                       under way.
 
 import type { Handler, Handlers } from "./handlers.ts";
 import type { Invocation } from "./invocation.ts";
@@ -26,7 +31,9 @@ import { loadSdk } from "./sdk.ts";
 import { json, unread } from "./serde.ts";
 import { serverWaitMs, serviceContext } from "./service-context.ts";
 
-/** A service that Restate can call: pass it to `serve`, `endpoint` or another function of the SDK that takes services. */
+/**
+ * A service that Restate can call: pass it to `serve`, `endpoint` or another function of the SDK that takes services.
+ */
 export type RestateService = { readonly name: string };
 
 /** How an attempt that failed is repeated. The last attempts are a second apart. */
@@ -42,8 +49,8 @@ const retryPolicy = {
 const marginMs = 60_000;
 
 /**
- * The services that drive sessions for Restate: a virtual object for each session, and the sweeper. Rejects with `EngineError` if the SDK is not
- * installed or needs a newer platform, and with `MisuseError` for invalid options.
+ * The services that drive sessions for Restate: a virtual object for each session, and the sweeper. Rejects with
+ * `EngineError` if the SDK is not installed or needs a newer platform, and with `MisuseError` for invalid options.
  */
 export async function restateServices(options: RestateServiceOptions): Promise<readonly RestateService[]> {
   const context = serviceContext(options);
@@ -69,7 +76,10 @@ function sweeperObject(sdk: Sdk, context: ServiceContext): RestateService {
   });
 }
 
-/** Settings of both objects. The timeouts are those of handlers that drive no session: one that hangs is repeated after `patienceMs`. */
+/**
+ * Settings of both objects. The timeouts are those of handlers that drive no session: one that hangs is repeated after
+ * `patienceMs`.
+ */
 function objectOptions({ patienceMs }: ServiceContext) {
   const half = Math.ceil((patienceMs - serverWaitMs) / 2);
   return { retryPolicy, inactivityTimeout: half, abortTimeout: half };

@@ -1,16 +1,20 @@
-// The sweeper: finds turns that no invocation drives, because a request was lost, a process died or Restate gave up, and sends them again. It also applies
-// deadlines of pending calls and removes expired journals. All of that is `runtime.sweep`.
+// The sweeper: finds turns that no invocation drives, because a request was lost, a process died or Restate gave up,
+// and sends them again. It also applies deadlines of pending calls and removes expired journals. All of that is
+// `runtime.sweep`.
 //
-//   start   begins the chain of ticks, unless one is running. Service processes send it when they start and once a minute.
-//   tick    sweeps, and sends the next tick with a delay. Each chain has a number (`generation`); a tick of an older chain ends its chain. If there are more
-//           due sessions than one sweep lists, the next tick follows soon and continues after them (`after`): sessions that fail again and again stay due,
-//           and must not hide the ones after them. A session that the sweep before it has sent, too, is sent several times: the first request may hang in
-//           a paused process.
+//   start   begins the chain of ticks, unless one is running. Service processes send it when they start and once a
+//           minute.
+//   tick    sweeps, and sends the next tick with a delay. Each chain has a number (`generation`); a tick of an older
+//           chain ends its chain. If there are more due sessions than one sweep lists, the next tick follows soon and
+//           continues after them (`after`): sessions that fail again and again stay due, and must not hide the ones
+//           after them. A session that the sweep before it has sent, too, is sent several times: the first request may
+//           hang in a paused process.
 //   sweep   sweeps once. It is sent with a delay for the deadline of a pending call.
 //
-// If an operator cancels a tick, or Restate gives up because no process could be reached for a long time, the chain ends. `start` recognises that by the time
-// of the last tick. Service processes may have different clocks. A time that is too far in the future counts as the end of the chain, too: beginning another chain
-// replaces the first one and harms nothing.
+// If an operator cancels a tick, or Restate gives up because no process could be reached for a long time, the chain
+// ends. `start` recognises that by the time of the last tick. Service processes may have different clocks. A time that
+// is too far in the future counts as the end of the chain, too: beginning another chain replaces the first one and
+// harms nothing.
 
 import type { Invocation, SendRequest } from "./invocation.ts";
 import type { ServiceContext } from "./service-context.ts";
@@ -31,7 +35,10 @@ export type SweepReport = {
   readonly failure: string | null;
 };
 
-/** The state of the sweeper: its chain, when its next tick is due, the cursor with which that sweeps, and the sessions that the last one sent. */
+/**
+ * The state of the sweeper: its chain, when its next tick is due, the cursor with which that sweeps, and the sessions
+ * that the last one sent.
+ */
 type ChainState = {
   readonly generation: number;
   readonly dueAt: number;
@@ -43,7 +50,10 @@ type ChainState = {
 type SentCounts = { readonly [key: string]: number };
 
 const chainState = "chain";
-/** The time until the next sweep if there may be more sessions, in milliseconds. Not 0: sessions that fail again stay due. */
+/**
+ * The time until the next sweep if there may be more sessions, in milliseconds. Not 0: sessions that fail again stay
+ * due.
+ */
 const fullSweepMs = 250;
 /** A chain whose tick is this late has ended, in milliseconds. */
 const lostChainMs = 60_000;
@@ -102,8 +112,8 @@ export type Found = Omit<SweepReport, "resumed"> & {
 };
 
 /**
- * The sweep of an invocation. If an earlier attempt of the invocation still sweeps in this process, its result: a sweep that takes longer than Restate waits would
- * otherwise begin again with each attempt and never end.
+ * The sweep of an invocation. If an earlier attempt of the invocation still sweeps in this process, its result: a sweep
+ * that takes longer than Restate waits would otherwise begin again with each attempt and never end.
  */
 function sweepOf(context: ServiceContext, invocation: string, after: string | null): Promise<Found> {
   const { sweeps } = context.sweeper;

@@ -1,7 +1,9 @@
-// The handlers that accept input for a session: the verbs of the runtime, for callers inside Restate (client.ts) and for scheduled input.
+// The handlers that accept input for a session: the verbs of the runtime, for callers inside Restate (client.ts) and
+// for scheduled input.
 //
-// Each accepts its turn as a recorded step and sends `drive` with the id of the turn as idempotency key. The verb itself has the id of the invocation as its
-// key, so a step that is repeated because its process died accepts the input once. The handlers are shared: `cancel` and `steer` work while a turn runs.
+// Each accepts its turn as a recorded step and sends `drive` with the id of the turn as idempotency key. The verb
+// itself has the id of the invocation as its key, so a step that is repeated because its process died accepts the input
+// once. The handlers are shared: `cancel` and `steer` work while a turn runs.
 
 import type { Cancelled, JsonObject, Message, TurnEnd, UserMessage } from "../../core/model/internal.ts";
 import type { DecisionInput } from "../../core/session/internal.ts";
@@ -168,7 +170,10 @@ function target({ sessions }: ServiceContext, { key }: Invocation) {
   return { sessions: sessions.tenant(name.tenant), sessionId: name.sessionId };
 }
 
-/** Converts errors that a repeated call would meet again. Errors of the storage are thrown as they are: Restate repeats the call. */
+/**
+ * Converts errors that a repeated call would meet again. Errors of the storage are thrown as they are: Restate repeats
+ * the call.
+ */
 async function refusing<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();

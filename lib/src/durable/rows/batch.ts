@@ -1,5 +1,6 @@
-// Parts of a conditional batch, and how they are merged. Builders in `rows/`, `drive/` and `accept/` each return `Changes`; the caller merges
-// them into the one batch it writes, so rows that belong together are written together or not at all.
+// Parts of a conditional batch, and how they are merged. Builders in `rows/`, `drive/` and `accept/` each return
+// `Changes`; the caller merges them into the one batch it writes, so rows that belong together are written together or
+// not at all.
 
 import type { Batch } from "./storage.ts";
 

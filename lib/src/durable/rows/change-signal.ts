@@ -2,7 +2,8 @@
 //
 // The signal is level-triggered: a change between two waits is remembered. Its user runs the loop
 //   clear(); read rows; if the rows do not settle the matter, await changed()
-// so a write that lands between the read and the wait still wakes the waiter. A callback without the flag would lose that wake-up.
+// so a write that lands between the read and the wait still wakes the waiter. A callback without the flag would lose
+// that wake-up.
 
 import type { HostStorage } from "./storage.ts";
 import type { TableName } from "./tables.ts";
@@ -14,8 +15,8 @@ export class ChangeSignal {
   readonly #unwatch: () => void;
 
   /**
-   * Watches a storage. `session` limits the watch to one session, by its name (`nameOf`), and `tables` to some tables. A storage that does
-   * not report what was written wakes every watcher.
+   * Watches a storage. `session` limits the watch to one session, by its name (`nameOf`), and `tables` to some tables.
+   * A storage that does not report what was written wakes every watcher.
    */
   constructor(storage: HostStorage, session: string | null = null, tables: readonly TableName[] | null = null) {
     this.#unwatch = storage.watch((sessions, written) => {

@@ -1,10 +1,12 @@
-// The quota of a tenant for what its forks copy. Pure: from the stored row to the part of the batch that counts the fork.
+// The quota of a tenant for what its forks copy. Pure: from the stored row to the part of the batch that counts the
+// fork.
 //
-// A fork copies messages, so a small request can store many megabytes. The batch of a fork also counts its characters on a row of `slots`
-// (`copied` of the tenant), by compare-and-swap. So the quota holds over all processes that share the storage, and over restarts.
+// A fork copies messages, so a small request can store many megabytes. The batch of a fork also counts its characters
+// on a row of `slots` (`copied` of the tenant), by compare-and-swap. So the quota holds over all processes that share
+// the storage, and over restarts.
 //
-// The tag of the row is the number of characters in the current window. The window begins with the first fork and lasts one hour: the row expires with
-// it, by the clock of the storage.
+// The tag of the row is the number of characters in the current window. The window begins with the first fork and lasts
+// one hour: the row expires with it, by the clock of the storage.
 
 import type { Changes } from "./batch.ts";
 import type { Query, Row } from "./storage.ts";
@@ -27,7 +29,10 @@ export function quotaQuery(tenant: string): Query {
   return { table: "slots", prefix: quotaKey(tenant) };
 }
 
-/** Throws `quota_exceeded` if a copy of at least `length` characters exceeds the quota. Checked before the work of the copy begins. */
+/**
+ * Throws `quota_exceeded` if a copy of at least `length` characters exceeds the quota. Checked before the work of the
+ * copy begins.
+ */
 export function checkCopy(row: Row | null, length: number, perHour: number): void {
   const { used, leftMs } = windowOf(row);
   if (used + length > perHour) throw quotaExceeded(perHour, leftMs);
@@ -39,7 +44,9 @@ function windowOf(row: Row | null): { readonly used: number; readonly leftMs: nu
   return row === null || leftMs <= 0 ? { used: 0, leftMs: windowMs } : { used: row.tag, leftMs };
 }
 
-/** Counts a copy of `length` characters. `row`: what `quotaQuery` has read; `null`: nothing. Throws `quota_exceeded`. */
+/**
+ * Counts a copy of `length` characters. `row`: what `quotaQuery` has read; `null`: nothing. Throws `quota_exceeded`.
+ */
 export function countCopy(tenant: string, row: Row | null, length: number, perHour: number): Changes {
   checkCopy(row, length, perHour);
   const { used, leftMs } = windowOf(row);

@@ -1,8 +1,9 @@
 // SHA-256 digests and random ids, from the platform's own crypto: `node:crypto` where it exists, Web Crypto elsewhere.
 
 /**
- * SHA-256 of a text as UTF-8, in lower-case hex. On Node the digest is returned synchronously: `node:crypto` takes about 2 µs for the text
- * of an effect, whereas `crypto.subtle` takes about 65 µs because it goes through the thread pool. Other platforms use `crypto.subtle`.
+ * SHA-256 of a text as UTF-8, in lower-case hex. On Node the digest is returned synchronously: `node:crypto` takes
+ * about 2 µs for the text of an effect, whereas `crypto.subtle` takes about 65 µs because it goes through the thread
+ * pool. Other platforms use `crypto.subtle`.
  */
 export const sha256: (text: string) => string | Promise<string> = nodeHash() ?? webHash;
 
@@ -11,7 +12,10 @@ async function webHash(text: string): Promise<string> {
   return hex(new Uint8Array(digest));
 }
 
-/** Node's hash; `null` on other platforms. `getBuiltinModule` is used because an import of `node:crypto` would fail to load there. */
+/**
+ * Node's hash; `null` on other platforms. `getBuiltinModule` is used because an import of `node:crypto` would fail to
+ * load there.
+ */
 function nodeHash(): ((text: string) => string) | null {
   const platform: object = globalThis;
   const crypto = hasProcess(platform) ? platform.process?.getBuiltinModule?.("node:crypto") : undefined;

@@ -1,19 +1,24 @@
 // The format of a database: the version of stored values that its processes write (docs/decisions/0054).
 //
 // Theory of operation
-//   In a rolling deploy processes of two releases share a database. A release reads every older version of a value and refuses newer ones (`stored.ts`), so the newer
-//   release has to write what the older one can read. The database has a format, one row of the table `shared` whose tag is the number; without the row it is
-//   `firstFormat`. A process writes values of that format, not of its own newest one. `finalizeStorage` raises the number when the older release has gone.
+//   In a rolling deploy processes of two releases share a database. A release reads every older version of a value and
+//   refuses newer ones (`stored.ts`), so the newer release has to write what the older one can read. The database has a
+//   format, one row of the table `shared` whose tag is the number; without the row it is `firstFormat`. A process
+//   writes values of that format, not of its own newest one. `finalizeStorage` raises the number when the older release
+//   has gone.
 //
-//   `withFormat` wraps the storage of a runtime. It reads the row with the first read, and converts values before they are written while the format is older than
-//   the newest one of this release. A finalized database costs one comparison for each batch.
-//   While it converts, it adds `reads` beside the data of lease rows: the newest version that their holder can read. Older releases ignore it. `finalizeStorage`
-//   recognises processes of the older release by leases without it.
+//   `withFormat` wraps the storage of a runtime. It reads the row with the first read, and converts values before they
+//   are written while the format is older than the newest one of this release. A finalized database costs one
+//   comparison for each batch. While it converts, it adds `reads` beside the data of lease rows: the newest version
+//   that their holder can read. Older releases ignore it. `finalizeStorage` recognises processes of the older release
+//   by leases without it.
 //
 // Invariants
 //   1. Every value that a process writes has the format of the database or an older one.
-//   2. A process whose newest format is older than that of the database is refused at its first read or write (`newer_schema`), before it has changed anything.
-//   3. A process that runs while the format is raised continues to write the older format until it is started again. Every later release reads it.
+//   2. A process whose newest format is older than that of the database is refused at its first read or write
+//      (`newer_schema`), before it has changed anything.
+//   3. A process that runs while the format is raised continues to write the older format until it is started again.
+//      Every later release reads it.
 
 import type { Json } from "../../core/model/internal.ts";
 import type { Batch, HostStorage, Put, Query, Row } from "./storage.ts";
@@ -68,7 +73,10 @@ export function formatBatch(row: Row | undefined, format: number): Batch {
   };
 }
 
-/** Wraps a storage: values are written in the format of the database. A volatile storage belongs to one process, so to one release. */
+/**
+ * Wraps a storage: values are written in the format of the database. A volatile storage belongs to one process, so to
+ * one release.
+ */
 export function withFormat(storage: HostStorage, formats: StoredFormats = storedFormats): HostStorage {
   if (storage.durability === "volatile") return storage;
   const { newest } = formats;
@@ -129,7 +137,10 @@ function downgraded(put: Put, format: number, { newest, changes }: StoredFormats
   return { ...put, value: JSON.stringify({ version: format, data: older, ...reads }) };
 }
 
-/** The newest format that the holder of a lease can read, by its row; `null`: the row does not say, so it is that of the database. */
+/**
+ * The newest format that the holder of a lease can read, by its row; `null`: the row does not say, so it is that of the
+ * database.
+ */
 export function readsOf({ value }: Row): number | null {
   const parsed: unknown = JSON.parse(value);
   const reads: unknown = typeof parsed === "object" && parsed !== null ? Reflect.get(parsed, "reads") : null;

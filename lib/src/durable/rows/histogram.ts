@@ -1,8 +1,12 @@
-// Histograms of durations with logarithmic buckets: the sum of two histograms is exact, and quantiles are within 10 % of the measured values, whatever the
-// distribution. Bucket 0 holds durations below 1 ms. Bucket n holds those from 1.15^(n-1) to 1.15^n ms, and is reported by its geometric middle, which is at
-// most 7.3 % away. Quantiles are rounded to milliseconds.
+// Histograms of durations with logarithmic buckets: the sum of two histograms is exact, and quantiles are within 10 %
+// of the measured values, whatever the distribution. Bucket 0 holds durations below 1 ms. Bucket n holds those from
+// 1.15^(n-1) to 1.15^n ms, and is reported by its geometric middle, which is at most 7.3 % away. Quantiles are rounded
+// to milliseconds.
 
-/** Pairs of a bucket and its count, flattened, in ascending order of buckets: `[12, 3, 40, 1]`. Buckets without values are left out. */
+/**
+ * Pairs of a bucket and its count, flattened, in ascending order of buckets: `[12, 3, 40, 1]`. Buckets without values
+ * are left out.
+ */
 export type Histogram = readonly number[];
 
 /** The ratio of the bounds of a bucket. */
@@ -33,7 +37,10 @@ export function addHistograms(left: Histogram, right: Histogram): Histogram {
     .flat();
 }
 
-/** The smallest value that at least this share of the values does not exceed, in milliseconds; `null`: there are no values. */
+/**
+ * The smallest value that at least this share of the values does not exceed, in milliseconds; `null`: there are no
+ * values.
+ */
 export function quantile(histogram: Histogram, share: number): number | null {
   const total = pairs(histogram).reduce((sum, [, count]) => sum + count, 0);
   if (total === 0) return null;

@@ -1,8 +1,9 @@
-// Message histories of sessions: a least-recently-used cache that is bounded in characters, and the functions that read messages from the storage.
+// Message histories of sessions: a least-recently-used cache that is bounded in characters, and the functions that read
+// messages from the storage.
 //
-// A conversation that continues in one process is not read again: the turn that ended leaves its history in the cache. The cache is keyed
-// by session and verified by length and digest, so a history that another process has extended is never used. Reading a history costs
-// O(length); finding it in the cache costs O(1).
+// A conversation that continues in one process is not read again: the turn that ended leaves its history in the cache.
+// The cache is keyed by session and verified by length and digest, so a history that another process has extended is
+// never used. Reading a history costs O(length); finding it in the cache costs O(1).
 
 import type { TurnHistory } from "../../core/kernel/internal.ts";
 import type { Message } from "../../core/model/internal.ts";
@@ -13,7 +14,10 @@ import { RuntimeError } from "../../core/model/internal.ts";
 import { keyOf, nameOf } from "./session-key.ts";
 import { readValue } from "./stored.ts";
 
-/** How many histories are cached, and how many characters they have together. Beyond that, the least recently stored ones are dropped. */
+/**
+ * How many histories are cached, and how many characters they have together. Beyond that, the least recently stored
+ * ones are dropped.
+ */
 const limits = { count: 64, length: 33_554_432 };
 
 /** The length of a field besides its value, in characters: approximately what an object takes in memory. */
@@ -25,7 +29,10 @@ type Cached = { readonly history: TurnHistory; readonly size: number };
 /** The histories of the sessions that this process used last. */
 export class HistoryCache {
   readonly #histories = new Map<string, Cached>();
-  /** The length in characters of the messages up to a position, by the message there. Only of the last message of a history that was stored. */
+  /**
+   * The length in characters of the messages up to a position, by the message there. Only of the last message of a
+   * history that was stored.
+   */
   readonly #sizes = new WeakMap<Message, { readonly index: number; readonly size: number }>();
   readonly #loads = new Map<string, Promise<TurnHistory>>();
   readonly #reads = new Set<string>();
@@ -43,9 +50,10 @@ export class HistoryCache {
   }
 
   /**
-   * Stores a history and freezes its messages: the next turn reads the same objects, so a program that changed one would change the
-   * history. Messages are frozen from the newest back to the first frozen one, which costs what is new (H5). A history that does not hold
-   * its messages (`entries` shorter than `length`) is not cached, and neither is one that is longer than the whole cache may be.
+   * Stores a history and freezes its messages: the next turn reads the same objects, so a program that changed one
+   * would change the history. Messages are frozen from the newest back to the first frozen one, which costs what is new
+   * (H5). A history that does not hold its messages (`entries` shorter than `length`) is not cached, and neither is one
+   * that is longer than the whole cache may be.
    */
   keep(name: string, history: TurnHistory): void {
     if (history.entries.length < history.length) return;
@@ -72,8 +80,8 @@ export class HistoryCache {
   }
 
   /**
-   * Begins a read of the session and all its messages. Returns the function that ends it; `null`: a history of the session is cached, or another call is reading it,
-   * so the messages need not be read.
+   * Begins a read of the session and all its messages. Returns the function that ends it; `null`: a history of the
+   * session is cached, or another call is reading it, so the messages need not be read.
    */
   beginRead(name: string): (() => void) | null {
     if (this.#histories.has(name) || this.#reads.has(name)) return null;
@@ -126,8 +134,9 @@ function approximateSize(value: unknown): number {
 }
 
 /**
- * Returns the first `length` messages of a session, from the cache or from the storage. Rejects with `corrupt_row` if message rows are
- * missing, and with `not_found` or `conflict` if they are missing because the session was deleted after its row was read.
+ * Returns the first `length` messages of a session, from the cache or from the storage. Rejects with `corrupt_row` if
+ * message rows are missing, and with `not_found` or `conflict` if they are missing because the session was deleted
+ * after its row was read.
  */
 export async function loadHistory(
   { storage, histories }: { readonly storage: HostStorage; readonly histories: HistoryCache },
@@ -145,7 +154,10 @@ export async function loadHistory(
   });
 }
 
-/** The error for messages that are missing. The session row and the messages are read again, in one snapshot: a deletion may have come in between. */
+/**
+ * The error for messages that are missing. The session row and the messages are read again, in one snapshot: a deletion
+ * may have come in between.
+ */
 async function missingMessages(storage: HostStorage, key: SessionKey, length: number): Promise<RuntimeError> {
   const [heads = [], entries = []] = await storage.read([
     { table: "sessions", prefix: keyOf(key) },

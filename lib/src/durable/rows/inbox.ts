@@ -5,17 +5,19 @@
 //   queued    (`ownTurn` is set)     no checkpoint claims it; when the open turn has ended, it starts a turn with its own options
 // Writing to the inbox does not change the version of the session, so input never conflicts with a commit of the turn.
 //
-// The next turn (`nextInputs`) is that of the first interrupting input; otherwise the first input decides: queued input starts its own turn,
-// and steered input starts one turn together with the steered input up to the next queued one. Steered input that arrived after
-// queued input is claimed at a checkpoint of the queued turn.
+// The next turn (`nextInputs`) is that of the first interrupting input; otherwise the first input decides: queued input
+// starts its own turn, and steered input starts one turn together with the steered input up to the next queued one.
+// Steered input that arrived after queued input is claimed at a checkpoint of the queued turn.
 //
 // Invariants
-//   1. The id of an input is an idempotency key (`accepted`): the same content under the same id is the same input, other content is a
-//      conflict.
-//   2. A claim is valid for the lease epoch it was made under. After a takeover the input can be claimed again. A holder that
-//      claims the next epoch of its own expired lease (Q18) moves its claims to that epoch in the same batch.
-//   3. A claimed input is settled in the batch that records the checkpoint which delivered it. Delivery is therefore exactly-once: a crash
-//      before that batch leaves the input claimable, and after it the input is no longer in the inbox.
+//   1. The id of an input is an idempotency key (`accepted`): the same content under the same id is the same input,
+//      other content is a conflict.
+//   2. A claim is valid for the lease epoch it was made under. After a takeover the input can be claimed again. A
+//      holder that claims the next epoch of its own expired lease (Q18) moves its claims to that epoch in the same
+//      batch.
+//   3. A claimed input is settled in the batch that records the checkpoint which delivered it. Delivery is therefore
+//      exactly-once: a crash before that batch leaves the input claimable, and after it the input is no longer in the
+//      inbox.
 
 import type { CheckpointDelivery } from "../../core/kernel/internal.ts";
 import type { AcceptedInput, Message } from "../../core/model/internal.ts";
@@ -31,8 +33,9 @@ import { readValue, writeValue } from "./stored.ts";
 export const maxClaimedInputs = 64;
 
 /**
- * Returns whether a turn under the lease epoch may claim the input: it is steered, and pending, or claimed under another epoch, or by the turn itself: a claim whose
- * answer was late may have moved to this epoch meanwhile (`movedClaims`), and nothing else would deliver it to this checkpoint.
+ * Returns whether a turn under the lease epoch may claim the input: it is steered, and pending, or claimed under
+ * another epoch, or by the turn itself: a claim whose answer was late may have moved to this epoch meanwhile
+ * (`movedClaims`), and nothing else would deliver it to this checkpoint.
  */
 export function claimable(entry: InboxEntry, epoch: number, turn: string): boolean {
   const { state, epoch: claimedBy, ownTurn } = entry;
@@ -60,7 +63,9 @@ export function movedClaims(rows: readonly Row[], from: number, to: number): Cha
   };
 }
 
-/** Builds the delivery of a checkpoint: messages, then transient messages, then turn causes, each in order of arrival. */
+/**
+ * Builds the delivery of a checkpoint: messages, then transient messages, then turn causes, each in order of arrival.
+ */
 export function deliveryOf(turn: string, entries: readonly InboxEntry[]): CheckpointDelivery {
   const of = <T extends InboxInput["type"]>(type: T) => entries.filter(({ input }) => input.type === type);
   const messages = of("message").flatMap(({ id, input }) =>
@@ -84,7 +89,9 @@ function asTransient(inputId: string, message: Message): Message {
   return { ...message, id: message.id ?? inputId, origin: { type: "plugin", pluginId: "inbox", transient: true } };
 }
 
-/** The delivered messages with the ids of their inputs; a message that did not come from the inbox has the id `null`. */
+/**
+ * The delivered messages with the ids of their inputs; a message that did not come from the inbox has the id `null`.
+ */
 export function acceptedInputs(messages: readonly Message[], inputs: readonly string[]): readonly AcceptedInput[] {
   return messages.map((message) => {
     const { origin } = message;
@@ -93,7 +100,10 @@ export function acceptedInputs(messages: readonly Message[], inputs: readonly st
   });
 }
 
-/** Builds the changes that settle inputs: the inbox rows are removed, and the rows in `accepted` name the turn that took them. */
+/**
+ * Builds the changes that settle inputs: the inbox rows are removed, and the rows in `accepted` name the turn that took
+ * them.
+ */
 export async function settleInputs(
   storage: HostStorage,
   key: SessionKey,

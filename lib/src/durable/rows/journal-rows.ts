@@ -1,5 +1,5 @@
-// Rows of the journal (the write-ahead log of a turn) and of records inside effects (Q2). A journal row is written once, by the commit that
-// accepts its item, and never changed.
+// Rows of the journal (the write-ahead log of a turn) and of records inside effects (Q2). A journal row is written
+// once, by the commit that accepts its item, and never changed.
 
 import type { Json } from "../../core/model/internal.ts";
 import type { Key, Put } from "./storage.ts";

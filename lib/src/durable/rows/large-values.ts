@@ -1,19 +1,20 @@
-// Content-addressed storage of large texts. A reply is part of several rows: the message, the journal row, the events that report it, the
-// turn row and the session row. Without deduplication a reply of 40 MB made a database of 520 MB.
+// Content-addressed storage of large texts. A reply is part of several rows: the message, the journal row, the events
+// that report it, the turn row and the session row. Without deduplication a reply of 40 MB made a database of 520 MB.
 //
 // Theory of operation
 //   `withLargeValues` wraps the storage of a runtime.
 //   write   each text of `minLength` characters or more in a value is replaced by a reference, and stored in the table `large` under its
-//           SHA-256 digest, once for each session, in the same batch. Rows without such texts, which is nearly all of them, cost one
-//           comparison of lengths.
-//   read    references are resolved with one more read of the storage, or with one for each row if the query limits the length of its rows: the texts
-//           count, and those beyond the limit are not read. Texts are never changed, so the second read sees what the first one
-//           referred to, unless the session was deleted in between. A resolved row (`ResolvedRow`) keeps its value parsed: `readValue` takes it as
-//           it is. Rendering and parsing a value of some megabytes as JSON takes tens of milliseconds, in which the process answers no other request.
-//           The texts that were read last are cached (`TextCache`), so many readers of one reply share one copy.
-//   A row with references has the form `large:` and then JSON: the value with empty texts in place of the large ones, and the path and
-//   digest of each. Other values begin with `{` or are empty, so the two forms cannot be confused.
-//   The texts of a session are removed with the session.
+//           SHA-256 digest, once for each session, in the same batch. Rows without such texts, which is nearly all of
+//           them, cost one comparison of lengths.
+//   read    references are resolved with one more read of the storage, or with one for each row if the query limits the
+//           length of its rows: the texts count, and those beyond the limit are not read. Texts are never changed, so
+//           the second read sees what the first one referred to, unless the session was deleted in between. A resolved
+//           row (`ResolvedRow`) keeps its value parsed: `readValue` takes it as it is. Rendering and parsing a value of
+//           some megabytes as JSON takes tens of milliseconds, in which the process answers no other request. The texts
+//           that were read last are cached (`TextCache`), so many readers of one reply share one copy.
+//   A row with references has the form `large:` and then JSON: the value with empty texts in place of the large ones,
+//   and the path and digest of each. Other values begin with `{` or are empty, so the two forms cannot be confused. The
+//   texts of a session are removed with the session.
 
 import type { Json } from "../../core/model/internal.ts";
 import type { Batch, HostStorage, Key, Put, Query, Row } from "./storage.ts";
@@ -36,7 +37,10 @@ const marker = "large:";
 type Reference = { readonly path: readonly (string | number)[]; readonly digest: string };
 type Extracted = { readonly data: Json; readonly references: readonly Reference[] };
 
-/** Tables whose values may hold large texts: their keys begin with tenant and session. Pieces are removed within seconds and stay whole. */
+/**
+ * Tables whose values may hold large texts: their keys begin with tenant and session. Pieces are removed within seconds
+ * and stay whole.
+ */
 const eligible: ReadonlySet<TableName> = new Set<TableName>(
   [...tablesOfSession, "sessions" as const].filter((table) => table !== "large" && table !== "pieces"),
 );
@@ -49,7 +53,10 @@ class ResolvedRow implements Row {
   readonly remainingMs: number | null;
   /** The value with its texts, parsed. */
   readonly parsed: Json;
-  /** The length of the value with its texts, in characters. Approximate: the texts are counted as they are, and not as JSON. */
+  /**
+   * The length of the value with its texts, in characters. Approximate: the texts are counted as they are, and not as
+   * JSON.
+   */
   readonly length: number;
 
   constructor({ key, tag, expires, remainingMs }: Row, parsed: Json, length: number) {
@@ -77,7 +84,10 @@ export function parsedValue(row: Row): unknown {
   return row instanceof ResolvedRow ? row.parsed : JSON.parse(row.value);
 }
 
-/** The large texts that were read last, by their keys. Texts never change, so a cached one is valid as long as a row refers to it. */
+/**
+ * The large texts that were read last, by their keys. Texts never change, so a cached one is valid as long as a row
+ * refers to it.
+ */
 class TextCache {
   readonly #texts = new Map<string, string>();
   #length = 0;
@@ -177,8 +187,8 @@ function withoutTexts(
 }
 
 /**
- * Resolves references. A row whose text is missing keeps its references: `readValue` then rejects it as `corrupt_row`, and the other rows of
- * the read are not affected.
+ * Resolves references. A row whose text is missing keeps its references: `readValue` then rejects it as `corrupt_row`,
+ * and the other rows of the read are not affected.
  */
 async function resolved(
   source: TextSource,
@@ -198,7 +208,10 @@ async function resolved(
   );
 }
 
-/** Resolves rows in order, until their values are longer than `maxLength` characters together. The first row is returned in any case. */
+/**
+ * Resolves rows in order, until their values are longer than `maxLength` characters together. The first row is returned
+ * in any case.
+ */
 async function resolvedOneByOne(source: TextSource, rows: readonly Row[], maxLength: number): Promise<readonly Row[]> {
   const withTexts: Row[] = [];
   let length = 0;
@@ -251,7 +264,10 @@ async function resolvedAtOnce(
   );
 }
 
-/** Returns whether a row has unresolved references. After a read through `withLargeValues` that means a missing text or a damaged row. */
+/**
+ * Returns whether a row has unresolved references. After a read through `withLargeValues` that means a missing text or
+ * a damaged row.
+ */
 export function hasReferences({ value }: Pick<Row, "value">): boolean {
   return value.startsWith(marker);
 }

@@ -1,5 +1,5 @@
-// The ledger: one line for each cost of a turn. Lines are keyed by turn, journal ordinal and kind and are written with their journal row, so
-// a replay writes no line and a repeated write writes the same one. `usage` sums them.
+// The ledger: one line for each cost of a turn. Lines are keyed by turn, journal ordinal and kind and are written with
+// their journal row, so a replay writes no line and a repeated write writes the same one. `usage` sums them.
 
 import type { Usage } from "../../core/model/internal.ts";
 import type { JournalItem } from "../../core/run/internal.ts";
@@ -22,7 +22,10 @@ export function usageOfRows(rows: readonly Pick<JournalRow, "item">[], before: U
   return lines.reduce((sum, [, { usage }]) => exactSum(sum, usage) ?? sum, before);
 }
 
-/** The costs of an item: the reply that settled a model call, its earlier attempts, a tool's own spending, or what a cancel interrupted. */
+/**
+ * The costs of an item: the reply that settled a model call, its earlier attempts, a tool's own spending, or what a
+ * cancel interrupted.
+ */
 function ledgerLines(item: JournalItem): readonly (readonly [string, LedgerLine])[] {
   if (item.type === "failure") return [];
   if (item.type === "cancel") return line("cancelled", "cancelled", null, item.cancellation.usage);

@@ -1,22 +1,26 @@
-// Limits of turns by engine, tenant and limit key: the options, the scopes of a turn, and the rows of slots. Pure; `drive/admission.ts` reads the rows and
-// decides, `drive/waiting-turns.ts` wakes turns that wait.
+// Limits of turns by engine, tenant and limit key: the options, the scopes of a turn, and the rows of slots. Pure;
+// `drive/admission.ts` reads the rows and decides, `drive/waiting-turns.ts` wakes turns that wait.
 //
 // Theory of operation
-//   A scope is what a limit counts: one engine, one tenant, or one limit key of a tenant. A limit of n is n numbered slots of the scope, and a taken slot is a
-//   row of `slots`. The batch that claims a turn takes one slot of each limit of its scopes by compare-and-swap: the row must be absent or as it was read. There
-//   is no counter, so claims of different slots do not conflict.
-//     concurrency   the row is removed by the batch that ends or parks the turn. The row of a run that is no turn expires unless it is renewed
-//                   (`accept/admit-run.ts`)
-//     rate          the row expires `perMs` after it was taken, by the storage's clock. So at most `turns` turns start in any period of that length (a sliding
-//                   window)
-//   Slots belong to turns: the row of the open turn lists them. A process that takes a turn over finds them there; a killed process leaves nothing to clean up.
+//   A scope is what a limit counts: one engine, one tenant, or one limit key of a tenant. A limit of n is n numbered
+//   slots of the scope, and a taken slot is a row of `slots`. The batch that claims a turn takes one slot of each limit
+//   of its scopes by compare-and-swap: the row must be absent or as it was read. There is no counter, so claims of
+//   different slots do not conflict.
+//     concurrency   the row is removed by the batch that ends or parks the turn. The row of a run that is no turn
+//                   expires unless it is renewed (`accept/admit-run.ts`)
+//     rate          the row expires `perMs` after it was taken, by the storage's clock. So at most `turns` turns start
+//                   in any period of that length (a sliding window)
+//   Slots belong to turns: the row of the open turn lists them. A process that takes a turn over finds them there; a
+//   killed process leaves nothing to clean up.
 //
 // Invariants
 //   1. At most n rows of a scope and kind are taken, because only the numbers 0 to n - 1 are used.
-//   2. After a limit was lowered to n, slots with higher numbers may still be taken. A claim uses only numbers below u, where u plus the number of taken slots
-//      from u on is at most n. So the sum never exceeds n once all processes have the new limit: slots from u on are only released. While processes have
-//      different limits, the largest one holds.
-//   3. A turn takes all its slots in one batch or none of them, so turns cannot wait for each other's slots (no hold and wait).
+//   2. After a limit was lowered to n, slots with higher numbers may still be taken. A claim uses only numbers below u,
+//      where u plus the number of taken slots from u on is at most n. So the sum never exceeds n once all processes
+//      have the new limit: slots from u on are only released. While processes have different limits, the largest one
+//      holds.
+//   3. A turn takes all its slots in one batch or none of them, so turns cannot wait for each other's slots (no hold
+//      and wait).
 
 import type { Changes } from "./batch.ts";
 import type { SessionKey } from "./session-key.ts";
@@ -30,18 +34,22 @@ import { readValue, writeValue } from "./stored.ts";
 
 /** A limit of the turns of one engine, tenant or limit key. Turns over the limit are accepted and wait. */
 export type Limit = {
-  /** How many turns are performed at the same time, in all processes together. A whole number from 1 to 10,000. Default: no limit. */
+  /**
+   * How many turns are performed at the same time, in all processes together. A whole number from 1 to 10,000. Default:
+   * no limit.
+   */
   readonly concurrency?: number;
   /**
-   * How many turns start in any period of `perMs` milliseconds (a sliding window, by the clock of the storage). `turns`: a whole number from 1 to 10,000.
-   * `perMs`: at most ten years. Default: no limit.
+   * How many turns start in any period of `perMs` milliseconds (a sliding window, by the clock of the storage).
+   * `turns`: a whole number from 1 to 10,000. `perMs`: at most ten years. Default: no limit.
    */
   readonly rate?: { readonly turns: number; readonly perMs: number };
 };
 
 /**
- * Limits of a runtime. They hold over all processes that share the storage and have the same limits. A turn that is subject to several limits starts when all
- * of them allow it. An entry of `tenants` or `limitKeys` replaces the whole limit for that tenant or key; `{}` means no limit.
+ * Limits of a runtime. They hold over all processes that share the storage and have the same limits. A turn that is
+ * subject to several limits starts when all of them allow it. An entry of `tenants` or `limitKeys` replaces the whole
+ * limit for that tenant or key; `{}` means no limit.
  */
 export type RuntimeLimits = {
   /** Limits by the name of the engine. Default: none. */
@@ -50,7 +58,10 @@ export type RuntimeLimits = {
   readonly perTenant?: Limit;
   /** Limits of single tenants, which replace `perTenant`. */
   readonly tenants?: { readonly [tenant: string]: Limit };
-  /** The limit of each limit key of a tenant: the option `limitKey` of a verb, for instance the id of a user. Default: none. */
+  /**
+   * The limit of each limit key of a tenant: the option `limitKey` of a verb, for instance the id of a user. Default:
+   * none.
+   */
   readonly perLimitKey?: Limit;
   /** Limits of single limit keys, in every tenant, which replace `perLimitKey`. */
   readonly limitKeys?: { readonly [limitKey: string]: Limit };
@@ -244,7 +255,10 @@ export type SlotState = {
 
 type FreeSlot = { readonly number: number; readonly check: Check };
 
-/** Evaluates the rows of a set. `replaces`: the turn that ends in the same batch; its slots count as free. `sample`: the numbers that were read, if not all. */
+/**
+ * Evaluates the rows of a set. `replaces`: the turn that ends in the same batch; its slots count as free. `sample`: the
+ * numbers that were read, if not all.
+ */
 export function slotState(
   { scope, kind, size }: SlotSet,
   rows: readonly Row[],
@@ -295,7 +309,10 @@ function usableOf(size: number, taken: readonly number[]): number {
   }
 }
 
-/** The row of a slot that a turn takes. The tag identifies the turn, so that a slot which was released and taken again is recognised. */
+/**
+ * The row of a slot that a turn takes. The tag identifies the turn, so that a slot which was released and taken again
+ * is recognised.
+ */
 export function slotPut(
   { scope, kind, perMs }: SlotSet,
   number: number,
@@ -323,7 +340,10 @@ export function waitingPut(key: SessionKey, turn: string, limit: LimitedTurn): P
   return { table: "waiting", key: waitingKey(key, limit), tag: tagOf(turn), value: writeValue("waiting", { turn }) };
 }
 
-/** The removals of all rows that a turn has because of limits: its concurrency slots, or its place among the waiting turns. */
+/**
+ * The removals of all rows that a turn has because of limits: its concurrency slots, or its place among the waiting
+ * turns.
+ */
 export function limitRemovals(key: SessionKey, limit: TurnLimit | null): readonly Removal[] {
   if (limit === null) return [];
   if (limit.type === "waiting") return [{ table: "waiting", prefix: waitingKey(key, limit) }];

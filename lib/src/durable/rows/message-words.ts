@@ -1,5 +1,6 @@
-// The words by which messages are found: of stored messages, for storages that have an index of words (`HostStorage.search`), and of queries. Both use the
-// same functions, so a query and an index cannot disagree about case, diacritics or the end of a word.
+// The words by which messages are found: of stored messages, for storages that have an index of words
+// (`HostStorage.search`), and of queries. Both use the same functions, so a query and an index cannot disagree about
+// case, diacritics or the end of a word.
 
 import type { Json } from "../../core/model/internal.ts";
 
@@ -40,8 +41,8 @@ export function largeTextsOf(value: string): readonly string[] {
 }
 
 /**
- * The words of a row of `entries`, of the first `maxIndexedLength` characters of its texts. `largeText` returns the beginning of a large text by its digest.
- * `null`: a large text is missing. A value that cannot be read has no words.
+ * The words of a row of `entries`, of the first `maxIndexedLength` characters of its texts. `largeText` returns the
+ * beginning of a large text by its digest. `null`: a large text is missing. A value that cannot be read has no words.
  */
 export function wordsOfEntry(
   value: string,

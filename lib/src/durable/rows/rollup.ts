@@ -1,14 +1,19 @@
-// Rollups: sums over ended turns, for the overview. Pure functions: how sums are added, bounded and shown, and the keys of their rows.
+// Rollups: sums over ended turns, for the overview. Pure functions: how sums are added, bounded and shown, and the keys
+// of their rows.
 //
 // Theory of operation
-//   The batch that ends or parks a turn puts one row in `rollup_lines`, the sums of that turn (`linePut`). It has no check and a key of its own, so it adds no
-//   conflict to the commit. `work/fold-rollups.ts` later moves lines into `rollups`: one row for each period and tenant, and one for all tenants.
-//   A line, a row of five minutes and a row of an hour have the same type, so folding is addition (`addRollups`).
+//   The batch that ends or parks a turn puts one row in `rollup_lines`, the sums of that turn (`linePut`). It has no
+//   check and a key of its own, so it adds no conflict to the commit. `work/fold-rollups.ts` later moves lines into
+//   `rollups`: one row for each period and tenant, and one for all tenants. A line, a row of five minutes and a row of
+//   an hour have the same type, so folding is addition (`addRollups`).
 //
 // Invariants
-//   1. A turn is in exactly one row of each scope at any time: a fold removes the rows that it adds, in one batch that checks all of them.
-//   2. All numbers are integers, so that sums do not depend on the order of additions. Costs are in billionths of a US dollar.
-//   3. A row is bounded: it names at most `maxNames` engines, tools and tenants. Those with the fewest turns or calls are summed under `otherName`.
+//   1. A turn is in exactly one row of each scope at any time: a fold removes the rows that it adds, in one batch that
+//      checks all of them.
+//   2. All numbers are integers, so that sums do not depend on the order of additions. Costs are in billionths of a US
+//      dollar.
+//   3. A row is bounded: it names at most `maxNames` engines, tools and tenants. Those with the fewest turns or calls
+//      are summed under `otherName`.
 
 import type { OverviewSum, Quantiles, ToolSum, TurnOutcome } from "../../core/model/internal.ts";
 import type { Histogram } from "./histogram.ts";
@@ -235,8 +240,8 @@ export function rollupKey(length: number, period: number, scope: string): Key {
 }
 
 /**
- * The line of a turn that ends or is parked at `now`. `version` is the version of the session row that the same batch writes: it never repeats, also if the
- * session is deleted and started again.
+ * The line of a turn that ends or is parked at `now`. `version` is the version of the session row that the same batch
+ * writes: it never repeats, also if the session is deleted and started again.
  */
 export function linePut({ tenant, session }: SessionKey, version: number, line: Rollup, now: number): Put {
   const key = [periodOf(now, fiveMinutes), tenant, JSON.stringify([session, version])];

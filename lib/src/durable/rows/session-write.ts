@@ -1,29 +1,35 @@
-// Builds the batch that changes a session. Every verb and every commit of a turn calls `writeSession`, so a row of the tables `sessions`,
-// `recent`, `attention`, `entries`, `turns`, `starts`, `turn_times`, `contents`, `open`, `due`, `retained`, `events` and `rollup_lines` is built in this file. One other place writes
-// a turn row: `ActiveTurns` counts takeovers on it.
+// Builds the batch that changes a session. Every verb and every commit of a turn calls `writeSession`, so a row of the
+// tables `sessions`, `recent`, `attention`, `entries`, `turns`, `starts`, `turn_times`, `contents`, `open`, `due`,
+// `retained`, `events` and `rollup_lines` is built in this file. One other place writes a turn row: `ActiveTurns`
+// counts takeovers on it.
 //
 // Theory of operation
 //   `writeSession` is a pure function from what is stored (`StoredSession`) and what happened (`SessionChange`) to
 //     - the batch: compare-and-swap checks, removals and puts,
 //     - what is stored after the batch (the next `StoredSession`), so that the writer does not read it back,
 //     - the events of the batch with their sequence numbers, for readers in this process.
-//   The caller adds the rows that only it knows (journal row, lease, ledger, start marks) in `also`, writes the batch, and keeps `after` if
-//   the storage accepted the batch. A refused batch changes nothing; the caller reads again or gives up.
+//   The caller adds the rows that only it knows (journal row, lease, ledger, start marks) in `also`, writes the batch,
+//   and keeps `after` if the storage accepted the batch. A refused batch changes nothing; the caller reads again or
+//   gives up.
 //
 // Which rows follow from what
 //   every change             events: the events it caused
-//   a change of the session  sessions (version + 1), recent (moved to now), entries (the new messages); attention if it has an owner, waits for an answer or its
-//                            turn is parked, or did before
-//   a turn begins            starts, turn_times, turns (queued), contents (or a check of it), open, due; and the session row
+//   a change of the session  sessions (version + 1), recent (moved to now), entries (the new messages); attention if it
+//                            has an owner, waits for an answer or its turn is parked, or did before
+//   a turn begins            starts, turn_times, turns (queued), contents (or a check of it), open, due; and the
+//                            session row
 //   a turn advances          turns (commit count + 1); the session row only at a boundary, where the history grew
-//   a turn ends              turns (ended), sessions, retained, rollup_lines; the rows of the next turn, or the removal of open and due; the removal of cancels
-//   a turn is parked         turns (parked), sessions, rollup_lines; open and due are removed, so no worker takes the turn
+//   a turn ends              turns (ended), sessions, retained, rollup_lines; the rows of the next turn, or the removal
+//                            of open and due; the removal of cancels
+//   a turn is parked         turns (parked), sessions, rollup_lines; open and due are removed, so no worker takes the
+//                            turn
 //   a step is restarted      turns (running), sessions, open, due
 //
 // Invariants
-//   1. Every change of the session row is a compare-and-swap on its version; every change of a turn row is one on its commit count (H3).
-//   2. Sequence numbers continue the event log without gaps: from the greater of the session row's and the turn row's sequence. Between
-//      boundaries only the turn row has the newest.
+//   1. Every change of the session row is a compare-and-swap on its version; every change of a turn row is one on its
+//      commit count (H3).
+//   2. Sequence numbers continue the event log without gaps: from the greater of the session row's and the turn row's
+//      sequence. Between boundaries only the turn row has the newest.
 //   3. The size of a batch depends on what is new, not on the length of the session or of the turn (H5).
 
 import type { TurnHistory } from "../../core/kernel/internal.ts";
@@ -85,9 +91,15 @@ export type NewTurn = {
   readonly start: TurnStart;
   /** The configuration that the turn keeps to its end; stored under the digest `start.pinned`. */
   readonly pinned: Pinned;
-  /** How long the configuration is kept after the last turn that was accepted with it, in milliseconds; `null`: without limit. */
+  /**
+   * How long the configuration is kept after the last turn that was accepted with it, in milliseconds; `null`: without
+   * limit.
+   */
   readonly pinnedTtlMs: number | null;
-  /** The configuration was stored a short time ago (`StoredPinned`): its row is checked instead of written. Default: `false`. */
+  /**
+   * The configuration was stored a short time ago (`StoredPinned`): its row is checked instead of written. Default:
+   * `false`.
+   */
   readonly isPinnedStored?: boolean;
 };
 
@@ -95,7 +107,10 @@ export type NewTurn = {
 export type SessionChange = {
   /** The time of the write, in milliseconds. */
   readonly now: number;
-  /** The session after the change. Absent: the session row keeps its data, and is written only if the change of the turn requires it. */
+  /**
+   * The session after the change. Absent: the session row keeps its data, and is written only if the change of the turn
+   * requires it.
+   */
   readonly session?: {
     /** Messages in its thread are ignored. */
     readonly after: Session<JsonObject>;
@@ -118,7 +133,10 @@ type TurnChange =
       readonly turn: NewTurn;
       /** When a worker examines the turn: now, or when the lease expires under which the turn is driven at once. */
       readonly due: number;
-      /** What the limits have decided. The caller adds the rows of slots to the batch. A turn that waits for a limit is not due. */
+      /**
+       * What the limits have decided. The caller adds the rows of slots to the batch. A turn that waits for a limit is
+       * not due.
+       */
       readonly limit: TurnLimit | null;
     }
   | {
@@ -274,8 +292,9 @@ function writeTurn({ key, head, turn }: StoredSession, change: TurnChange | null
 }
 
 /**
- * The fields of the turn row that a change sets. An advance that adds a journal row, also one of a child turn, resets the count of takeovers (Q17). The first commit of a turn, which
- * has start marks and messages only, does not: a process that crashes after it has made no progress.
+ * The fields of the turn row that a change sets. An advance that adds a journal row, also one of a child turn, resets
+ * the count of takeovers (Q17). The first commit of a turn, which has start marks and messages only, does not: a
+ * process that crashes after it has made no progress.
  */
 function progressAfter(change: Exclude<TurnChange, { type: "begin" }>, before: TurnProgress): Partial<TurnProgress> {
   switch (change.type) {
@@ -332,7 +351,8 @@ function beginTurn(
     changes: {
       checks: [
         { table: "turns", key: at, tag: null },
-        // The row is shared by all turns with this configuration. Writing it with each of them would make their batches wait for each other.
+        // The row is shared by all turns with this configuration. Writing it with each of them would make their batches
+        // wait for each other.
         ...(isPinnedStored ? [{ ...contents, alive: true } as const] : []),
       ],
       removals: [],
@@ -406,8 +426,8 @@ function writeHead(
 }
 
 /**
- * Deletes a session. The session row becomes a tombstone, which keeps the version and the sequence: a writer that still has the old version
- * fails its compare-and-swap, and a reader's cursor stays valid.
+ * Deletes a session. The session row becomes a tombstone, which keeps the version and the sequence: a writer that still
+ * has the old version fails its compare-and-swap, and a reader's cursor stays valid.
  */
 export function deleteRows({ key, head, version }: StoredSession, empty: Session<JsonObject>): Changes {
   const { length, digest } = startHistory([]);
@@ -447,7 +467,10 @@ function sessionRow(key: SessionKey, version: number | null, head: SessionHead):
   };
 }
 
-/** Removes a session from the indexes of `list`. It is not known under which status an older release would have listed it. */
+/**
+ * Removes a session from the indexes of `list`. It is not known under which status an older release would have listed
+ * it.
+ */
 function listRemovals({ tenant, session }: SessionKey, head: SessionHead): readonly Removal[] {
   const { changedAt, attention, owner } = head;
   const statuses = attention === null ? [] : attention === "unknown" ? attentions : [attention];
@@ -463,7 +486,10 @@ export function ownerLabel(owner: string): string {
   return `owner:${owner}`;
 }
 
-/** The status under which `attention` lists a session after a change; `null`: it is not listed. `open`: its open turn after the change. */
+/**
+ * The status under which `attention` lists a session after a change; `null`: it is not listed. `open`: its open turn
+ * after the change.
+ */
 function attentionAfter(
   before: SessionHead,
   { status }: Session<JsonObject>,
@@ -504,7 +530,10 @@ export function limitKeyOf({ limitKey }: JsonObject): string | null {
   return typeof limitKey === "string" ? limitKey : null;
 }
 
-/** The rows that make a turn open: its row in `open`, and its entry in the index of due work unless it waits for a limit. */
+/**
+ * The rows that make a turn open: its row in `open`, and its entry in the index of due work unless it waits for a
+ * limit.
+ */
 function openTurn(key: SessionKey, open: OpenTurn): readonly Put[] {
   return open.limit?.type === "waiting" ? [openPut(key, open)] : [openPut(key, open), duePut(key, open)];
 }
@@ -532,8 +561,8 @@ function dueKey({ tenant, session }: SessionKey, engine: string, due: number): K
 }
 
 /**
- * Moves an open turn to another time in the index of due work. Refused if no turn is open: the answer to the commit that ended the turn may have been
- * lost, and an ended turn must not be opened again.
+ * Moves an open turn to another time in the index of due work. Refused if no turn is open: the answer to the commit
+ * that ended the turn may have been lost, and an ended turn must not be opened again.
  */
 export function moveDue(key: SessionKey, open: OpenTurn, later: number): Changes {
   const { engine, due } = open;
@@ -547,8 +576,8 @@ export function moveDue(key: SessionKey, open: OpenTurn, later: number): Changes
 }
 
 /**
- * Moves an open turn without a claim. Refused if its row in the index is not the one that was read: another process has moved the turn, and a second move from the
- * old time would leave the turn with a row that differs from it.
+ * Moves an open turn without a claim. Refused if its row in the index is not the one that was read: another process has
+ * moved the turn, and a second move from the old time would leave the turn with a row that differs from it.
  */
 export function moveIndexedDue(key: SessionKey, open: OpenTurn, later: number): Changes {
   const moved = moveDue(key, open, later);

@@ -1,4 +1,5 @@
-// Processes whose clocks differ share a storage: times in rows are times of the storage's clock, so turns are found when they are due.
+// Processes whose clocks differ share a storage: times in rows are times of the storage's clock, so turns are found
+// when they are due.
 
 import type { HostStorage, RuntimeOptions } from "everturn/runtime";
 import type { HandClock } from "everturn/testing";

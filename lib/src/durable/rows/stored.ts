@@ -1,9 +1,10 @@
 // Reads and writes the values of rows. A value is JSON: `{ version, data }`.
 //
 // Invariants
-//   1. Every value carries the format version of the release that wrote it, and any later release reads it (S1). `upgraded` converts older
-//      versions; fields that were added later have a fallback.
-//   2. A value of a newer version is `newer_schema`, never read as far as possible: dropping unknown fields would lose data on the next write.
+//   1. Every value carries the format version of the release that wrote it, and any later release reads it (S1).
+//      `upgraded` converts older versions; fields that were added later have a fallback.
+//   2. A value of a newer version is `newer_schema`, never read as far as possible: dropping unknown fields would lose
+//      data on the next write.
 //   3. A value that cannot be read is a `corrupt_row` that names the row and never quotes its content.
 
 import type { Result, ValidationFailure } from "../../core/model/internal.ts";
@@ -19,18 +20,25 @@ import { shapes } from "./values.ts";
 
 const shapeOf: { readonly [T in keyof StoredValues]: Shape<StoredValues[T]> } = shapes;
 
-/** Serialises a value. Throws `MisuseError` (`not_serializable`) for values of `checkedTables` that could not be read back. */
+/**
+ * Serialises a value. Throws `MisuseError` (`not_serializable`) for values of `checkedTables` that could not be read
+ * back.
+ */
 export function writeValue<T extends keyof StoredValues>(table: T, value: StoredValues[T]): string {
   if (checkedTables.has(table)) checkReadable(table, value);
   return JSON.stringify({ version: storedVersion, data: value });
 }
 
-/** Tables whose rows hold data of callers and are written once for each verb. Rows of a step are not checked: the check costs a full read. */
+/**
+ * Tables whose rows hold data of callers and are written once for each verb. Rows of a step are not checked: the check
+ * costs a full read.
+ */
 const checkedTables: ReadonlySet<TableName> = new Set<TableName>(["starts", "inbox", "cancels"]);
 
 /**
- * Throws `MisuseError` if a value could not be read back after it is written: its session would be lost. Verbs check the session row they
- * write. Commits of a turn do not, because their session row holds only what was read and what the library computed.
+ * Throws `MisuseError` if a value could not be read back after it is written: its session would be lost. Verbs check
+ * the session row they write. Commits of a turn do not, because their session row holds only what was read and what the
+ * library computed.
  */
 export function checkReadable<T extends keyof StoredValues>(table: T, value: StoredValues[T]): void {
   const result = read(shapeOf[table], value);
@@ -68,8 +76,9 @@ export function readValue<T extends keyof StoredValues>(table: T, row: Row): Sto
 }
 
 /**
- * Converts the value of a row to the current version. Up to version 3 the turn row counted published journal rows, because the event log
- * could be in another storage. Since version 4 every event is written with the journal row that caused it.
+ * Converts the value of a row to the current version. Up to version 3 the turn row counted published journal rows,
+ * because the event log could be in another storage. Since version 4 every event is written with the journal row that
+ * caused it.
  */
 function upgraded(table: TableName, { version, data }: { readonly version: number; readonly data: unknown }): unknown {
   if (table !== "turns" || version > 3 || !isPlainObject(data)) return data;
@@ -77,7 +86,9 @@ function upgraded(table: TableName, { version, data }: { readonly version: numbe
   return current;
 }
 
-/** Salvages two fields of a session row that cannot be read, so that the session can be deleted; `null`: not even these. */
+/**
+ * Salvages two fields of a session row that cannot be read, so that the session can be deleted; `null`: not even these.
+ */
 export function salvageHead(row: Row): Pick<SessionHead, "changedAt" | "sequence"> | null {
   const data = parsed(row)?.data;
   const [changedAt, sequence] = isPlainObject(data) ? [data["changedAt"], data["sequence"]] : [];
@@ -108,7 +119,10 @@ function parsed(row: Row): { readonly version: number; readonly data: unknown } 
   }
 }
 
-/** The error of a row that cannot be read. It names the row and the kind of defect, never the content, which may be private. */
+/**
+ * The error of a row that cannot be read. It names the row and the kind of defect, never the content, which may be
+ * private.
+ */
 function corrupt(table: TableName, row: Row, what: string): RuntimeError {
   return new RuntimeError("corrupt_row", {
     message: `${rowName(table, row)} cannot be read (${what}); restore it from a backup, or delete the session it belongs to`,

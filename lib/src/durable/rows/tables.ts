@@ -1,8 +1,9 @@
-// The tables of the storage, as data: every host creates the same tables, with one column for each part of the key, so that range queries use
-// the primary key. Each row also has a tag, an expiry and a value; `values.ts` has the types of the values.
+// The tables of the storage, as data: every host creates the same tables, with one column for each part of the key, so
+// that range queries use the primary key. Each row also has a tag, an expiry and a value; `values.ts` has the types of
+// the values.
 //
-// Tables that a worker scans across sessions (`due`, `deadlines`, `retained`) have the time in their key, before the session. A scan for due
-// work costs what is due and not what is stored.
+// Tables that a worker scans across sessions (`due`, `deadlines`, `retained`) have the time in their key, before the
+// session. A scan for due work costs what is due and not what is stored.
 
 /** A column of a primary key. */
 export type Column = { readonly name: string; readonly type: "text" | "integer" };
@@ -26,8 +27,8 @@ export const tables = {
   /** Index of sessions by the time of their last change, for `list`. The value is empty. */
   recent: [text("tenant"), integer("changed"), text("session")],
   /**
-   * Index of the sessions that wait for a person (`waiting`) and of those whose turn is parked (`parked`), by the time of their last change, for `list` with a
-   * status. The value is empty.
+   * Index of the sessions that wait for a person (`waiting`) and of those whose turn is parked (`parked`), by the time
+   * of their last change, for `list` with a status. The value is empty.
    */
   attention: [text("tenant"), text("status"), integer("changed"), text("session")],
   /** Messages of the history, one row each, append-only. */
@@ -37,16 +38,20 @@ export const tables = {
   /** The open turn of a session, its engine, and the time of its row in `due`. A parked turn has no row here. */
   open: session,
   /**
-   * Index of open turns by engine, tenant and due time: the time at which a worker examines the turn. For a driven turn that is when its
-   * lease would expire, as of the last write that moved it. The value is empty.
+   * Index of open turns by engine, tenant and due time: the time at which a worker examines the turn. For a driven turn
+   * that is when its lease would expire, as of the last write that moved it. The value is empty.
    */
   due: [text("engine"), text("tenant"), integer("due"), text("session")],
   /**
-   * Slots of limits (`limits.ts`): `concurrency` slots are held until the turn ends, `rate` slots until they expire. A slot without a row is free. The value
-   * names the turn that took it. The row `copied` of a tenant counts what its forks copy (`copy-quota.ts`): the tag is a number of characters.
+   * Slots of limits (`limits.ts`): `concurrency` slots are held until the turn ends, `rate` slots until they expire. A
+   * slot without a row is free. The value names the turn that took it. The row `copied` of a tenant counts what its
+   * forks copy (`copy-quota.ts`): the tag is a number of characters.
    */
   slots: [text("scope"), text("kind"), integer("number")],
-  /** Open turns that wait for a limit, by the scope of the limit and the time since which they wait. They have no row in `due`, unless they are woken. */
+  /**
+   * Open turns that wait for a limit, by the scope of the limit and the time since which they wait. They have no row in
+   * `due`, unless they are woken.
+   */
   waiting: [text("scope"), text("tenant"), integer("since"), text("session")],
   /** The input and options that a turn was accepted with. Written once. */
   starts: turn,
@@ -72,7 +77,10 @@ export const tables = {
   events: [...session, integer("sequence")],
   /** Text of replies that are not settled yet, for readers in other processes. */
   pieces: [...turn, integer("position")],
-  /** Large texts of a session's rows, content-addressed (`large-values.ts`), and replies that a response cache has stored for its turns, by name. */
+  /**
+   * Large texts of a session's rows, content-addressed (`large-values.ts`), and replies that a response cache has
+   * stored for its turns, by name.
+   */
   large: [...session, text("digest")],
   /** The ledger: one line for each cost. */
   ledger: [...turn, text("line")],
@@ -83,22 +91,27 @@ export const tables = {
   /** Capability tokens that complete a pending call, by the digest of the token. */
   tokens: [text("digest")],
   /**
-   * Rows that middleware of several processes share: the places of cached replies and the windows of rate limits. `period` groups rows that expire at about the same time, so
-   * that old ones are found without a scan. The runtime does not read them.
+   * Rows that middleware of several processes share: the places of cached replies and the windows of rate limits.
+   * `period` groups rows that expire at about the same time, so that old ones are found without a scan. The runtime
+   * does not read them.
    */
   shared: [text("scope"), integer("period"), text("key")],
-  /** The sums of one turn that has ended or was parked, until they are folded into `rollups`. `period`: the start of its five minutes. */
+  /**
+   * The sums of one turn that has ended or was parked, until they are folded into `rollups`. `period`: the start of its
+   * five minutes.
+   */
   rollup_lines: [integer("period"), text("tenant"), text("line")],
   /**
-   * Sums over ended turns (`rollup.ts`), for the overview. `length` and `period`: the length of the period and its start, in milliseconds. `scope`: a tenant,
-   * or all tenants. The tag counts the folds.
+   * Sums over ended turns (`rollup.ts`), for the overview. `length` and `period`: the length of the period and its
+   * start, in milliseconds. `scope`: a tenant, or all tenants. The tag counts the folds.
    */
   rollups: [integer("length"), integer("period"), text("scope")],
 } as const satisfies { readonly [name: string]: readonly Column[] };
 
 /**
- * Tables whose rows are deleted with their session: every table whose key begins with tenant and session. Two rows outlive the session: the
- * session row becomes a tombstone, and the lease row keeps the fencing token, so that an old holder stays fenced.
+ * Tables whose rows are deleted with their session: every table whose key begins with tenant and session. Two rows
+ * outlive the session: the session row becomes a tombstone, and the lease row keeps the fencing token, so that an old
+ * holder stays fenced.
  */
 export const tablesOfSession: readonly TableName[] = tableNames().filter((name) => {
   const [first, second] = tables[name];

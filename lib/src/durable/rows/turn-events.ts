@@ -1,5 +1,6 @@
-// The stored events of a turn: which events the log gets for an accepted journal item, in which order. They are written in the batch of the
-// item (H2). Threads and earlier steps are removed from them, so the size of an event does not grow with the turn (H5).
+// The stored events of a turn: which events the log gets for an accepted journal item, in which order. They are written
+// in the batch of the item (H2). Threads and earlier steps are removed from them, so the size of an event does not grow
+// with the turn (H5).
 
 import type { MessageCompleted, ModelReply, TurnEvent } from "../../core/model/internal.ts";
 import type { JournalItem } from "../../core/run/internal.ts";
@@ -8,12 +9,15 @@ import type { JournalRow, StoredEvent, TurnStart } from "./values.ts";
 import { assistant, replyText } from "../../core/model/internal.ts";
 import { acceptedInputs } from "./inbox.ts";
 
-/** The attempt at an effect that an event settles: the lease epoch and the number of the attempt order attempts (Q7). */
+/**
+ * The attempt at an effect that an event settles: the lease epoch and the number of the attempt order attempts (Q7).
+ */
 type Attempt = NonNullable<StoredEvent["settles"]>;
 
 /**
- * The events of one journal row: the reply or the input it accepted, then the events the run reported for it. The first event names the
- * attempt that the row settles, so that a reader that has received part of that attempt gets only the missing text (Q7).
+ * The events of one journal row: the reply or the input it accepted, then the events the run reported for it. The first
+ * event names the attempt that the row settles, so that a reader that has received part of that attempt gets only the
+ * missing text (Q7).
  *
  * `streaming` is the attempt whose live text was published last.
  */
@@ -25,7 +29,8 @@ export function eventsOfItem(
   reported: readonly TurnEvent[],
   streaming: Attempt | null,
 ): readonly StoredEvent[] {
-  // A cancel keeps the text of the attempt that it interrupted and of no other (Q9). The empty effect id matches no reader's attempt.
+  // A cancel keeps the text of the attempt that it interrupted and of no other (Q9). The empty effect id matches no
+  // reader's attempt.
   const interrupted = item.type === "cancel" ? (streaming ?? { effectId: "", epoch, n: 0 }) : null;
   const settles = item.type === "response" ? { effectId: item.response.id, epoch, n: attempt } : interrupted;
   const events = [...eventsOfResponse(turn, item), ...reported.map(withoutThread)];
@@ -89,7 +94,10 @@ function messageCompleted(reply: ModelReply): MessageCompleted {
   };
 }
 
-/** The `warning` events of a reply. They follow `message_completed`, which must be the first event of the row: it settles the attempt. */
+/**
+ * The `warning` events of a reply. They follow `message_completed`, which must be the first event of the row: it
+ * settles the attempt.
+ */
 function warningsOf({ warnings }: ModelReply): readonly TurnEvent[] {
   return warnings.map((warning) => ({ type: "warning", warning }));
 }

@@ -1,5 +1,6 @@
-// Stored values, by table: their fields, types and shapes. `stored.ts` reads and writes them. A field with `fallback` may be absent in rows of older releases.
-// Field names are stored data: renaming one needs an upgrade step in `stored.ts`, because any release reads the rows of older ones (S1).
+// Stored values, by table: their fields, types and shapes. `stored.ts` reads and writes them. A field with `fallback`
+// may be absent in rows of older releases. Field names are stored data: renaming one needs an upgrade step in
+// `stored.ts`, because any release reads the rows of older ones (S1).
 
 import type { TurnStatus } from "../../core/model/internal.ts";
 import type { Infer, InferShapes, InferUnion, Shape, WordOf } from "../../core/model/parse/reading.ts";
@@ -36,7 +37,9 @@ import {
   variant,
 } from "../../core/model/parse/reading.ts";
 
-/** Why a session is listed in `attention`. `waiting`: a person or a program has to answer. `parked`: its turn is parked. */
+/**
+ * Why a session is listed in `attention`. `waiting`: a person or a program has to answer. `parked`: its turn is parked.
+ */
 export type Attention = WordOf<typeof attentions>;
 export const attentions = ["waiting", "parked"] as const;
 
@@ -57,7 +60,10 @@ const headFields = {
   turn: fallback(nullable(string), null),
   /** The turn that ended last. */
   lastTurn: fallback(nullable(string), null),
-  /** The sequence number of the newest event at the last write of this row. Between boundaries the turn row has a newer one. */
+  /**
+   * The sequence number of the newest event at the last write of this row. Between boundaries the turn row has a newer
+   * one.
+   */
   sequence: fallback(number, 0),
   /** In milliseconds. */
   createdAt: fallback(number, 0),
@@ -65,7 +71,10 @@ const headFields = {
   changedAt: fallback(number, 0),
   /** The beginning of the first user message; `null`: there is none, or an older release created the session. */
   title: fallback(nullable(string), null),
-  /** The status under which the session has a row in `attention`; `null`: it has none. `unknown` in rows of older releases. */
+  /**
+   * The status under which the session has a row in `attention`; `null`: it has none. `unknown` in rows of older
+   * releases.
+   */
   attention: fallback(nullable(oneOf([...attentions, "unknown"])), "unknown"),
   /** `true`: the row is a tombstone. A new session under the same id continues its version and its sequence. */
   deleted: fallback(boolean, false),
@@ -86,8 +95,8 @@ const turnStartFields = {
   /** The context that tool handlers receive in this turn; `null`: that of the session. */
   context: fallback(nullable(settings), null),
   /**
-   * The callers whose input the turn has: the one that started it, and those of the turns that it continues. Empty: a program started the turn, or an older
-   * release. Who decided about a call is not among them.
+   * The callers whose input the turn has: the one that started it, and those of the turns that it continues. Empty: a
+   * program started the turn, or an older release. Who decided about a call is not among them.
    */
   startedBy: fallback(array(string), []),
   /** The kernel revision under which the turn was started, and is replayed and continued (Q6). */
@@ -96,7 +105,10 @@ const turnStartFields = {
   base: required(number),
   /** The rolling digest of these messages. */
   digest: required(string),
-  /** The digest of the pinned configuration: its key in `contents`. See `own-pinned.ts` for configurations of one session. */
+  /**
+   * The digest of the pinned configuration: its key in `contents`. See `own-pinned.ts` for configurations of one
+   * session.
+   */
   pinned: required(string),
   /** Results and decisions for pending calls, with which the turn begins. */
   answers: fallback(array(callAnswerShape), []),
@@ -114,11 +126,17 @@ const turnStartFields = {
   spentBefore: fallback(usageShape, noUsage),
   /** In milliseconds. */
   acceptedAt: fallback(number, 0),
-  /** The trace context with which any process continues the trace of the turn (`everturn/otel`); `null`: the turn is not traced. */
+  /**
+   * The trace context with which any process continues the trace of the turn (`everturn/otel`); `null`: the turn is not
+   * traced.
+   */
   trace: fallback(nullable(jsonObject), null),
 };
 
-/** The input and options that a turn was accepted with. Any process builds the same plan from it and from the pinned configuration. */
+/**
+ * The input and options that a turn was accepted with. Any process builds the same plan from it and from the pinned
+ * configuration.
+ */
 export type TurnStart = Infer<typeof turnStartFields>;
 
 const turnSummaryFields = {
@@ -145,7 +163,10 @@ const turnProgressFields = {
   step: fallback(number, 0),
   /** Takeovers after an expired lease since the last journal row of the turn or of its child turns (Q17). */
   takeovers: fallback(number, 0),
-  /** Attempts at effects that were thrown away so far: retries, attempts that a crash has ended, and restarted steps. 0 in rows of older releases. */
+  /**
+   * Attempts at effects that were thrown away so far: retries, attempts that a crash has ended, and restarted steps. 0
+   * in rows of older releases.
+   */
   discarded: fallback(number, 0),
   /** The result, once the turn has ended. */
   end: fallback(nullable(summaryShape), null),
@@ -159,7 +180,10 @@ export type TurnProgress = Infer<typeof turnProgressFields>;
 const effectTimingFields = {
   /** When the effect began. For an item that answers no effect, the time of the commit. */
   startedAt: required(number),
-  /** When the first content of the reply arrived, in the last attempt; `null`: the effect is no model call, or was not streamed. */
+  /**
+   * When the first content of the reply arrived, in the last attempt; `null`: the effect is no model call, or was not
+   * streamed.
+   */
   firstAt: fallback(nullable(number), null),
   endedAt: required(number),
   /** The name of the process. */
@@ -170,7 +194,10 @@ const effectTimingFields = {
   takesOver: required(boolean),
 };
 
-/** When and by which process an item was settled. For people; a replay does not compare it. Times are in milliseconds, by the clock of that process. */
+/**
+ * When and by which process an item was settled. For people; a replay does not compare it. Times are in milliseconds,
+ * by the clock of that process.
+ */
 export type EffectTiming = Infer<typeof effectTimingFields>;
 
 const timingShape: Shape<EffectTiming> = object(effectTimingFields);
@@ -187,7 +214,10 @@ type RecordedItem = InferUnion<"type", typeof itemCases>;
 const itemShape: Shape<RecordedItem> = variant("type", itemCases);
 
 const journalRowFields = {
-  /** The effect that the response answers, as canonical JSON: a replay must order the same effect. `null`: the item is no response. */
+  /**
+   * The effect that the response answers, as canonical JSON: a replay must order the same effect. `null`: the item is
+   * no response.
+   */
   effect: fallback(nullable(string), null),
   /** SHA-256 of `effect`. It tells a damaged row from a replay that diverged. */
   hash: fallback(nullable(string), null),
@@ -213,18 +243,24 @@ const ownTurnFields = {
   context: fallback(nullable(settings), null),
   /** The caller that queued the input, or none. */
   startedBy: fallback(array(string), []),
-  /** The input cancelled the open turn (`whenBusy: "interrupt"`): its turn starts before the turns of other queued input. */
+  /**
+   * The input cancelled the open turn (`whenBusy: "interrupt"`): its turn starts before the turns of other queued
+   * input.
+   */
   interrupts: required(boolean),
   /** The trace context of the call that queued the input; see `TurnStart`. */
   trace: fallback(nullable(jsonObject), null),
   /**
-   * The configuration that the turn would have had when the input was accepted. It is used if the process that ends the open turn cannot plan this one.
-   * `null`: an earlier release accepted the input.
+   * The configuration that the turn would have had when the input was accepted. It is used if the process that ends the
+   * open turn cannot plan this one. `null`: an earlier release accepted the input.
    */
   pinned: fallback(nullable(json), null),
 };
 
-/** The turn that queued input starts. Its id is chosen when the input is accepted, so that readers can wait for the turn. */
+/**
+ * The turn that queued input starts. Its id is chosen when the input is accepted, so that readers can wait for the
+ * turn.
+ */
 export type OwnTurn = Infer<typeof ownTurnFields>;
 
 const ownTurnShape: Shape<OwnTurn> = object(ownTurnFields);
@@ -252,7 +288,9 @@ const inboxFields = {
   epoch: fallback(nullable(number), null),
   /** When the input arrived, in milliseconds. */
   at: fallback(number, 0),
-  /** The turn that the input starts when the open turn has ended; `null`: the next checkpoint claims the input (Q11). */
+  /**
+   * The turn that the input starts when the open turn has ended; `null`: the next checkpoint claims the input (Q11).
+   */
   ownTurn: fallback(nullable(ownTurnShape), null),
 };
 
@@ -283,7 +321,9 @@ export type Slot = Infer<typeof slotFields>;
 const slotShape: Shape<Slot> = object(slotFields);
 
 const limitCases = {
-  /** The limits have admitted the turn. It holds these slots until it ends or is parked, whichever process drives it. */
+  /**
+   * The limits have admitted the turn. It holds these slots until it ends or is parked, whichever process drives it.
+   */
   admitted: { slots: required(array(slotShape)) },
   /** The turn waits for a limit. `scope` and `since` are parts of the key of its row in `waiting`. */
   waiting: {
@@ -303,7 +343,9 @@ const limitShape: Shape<TurnLimit> = variant("type", limitCases);
 const openTurnFields = {
   turn: required(string),
   engine: required(string),
-  /** The time of its row in `due`, in milliseconds. A turn that waits for a limit has no row there, unless it is woken. */
+  /**
+   * The time of its row in `due`, in milliseconds. A turn that waits for a limit has no row there, unless it is woken.
+   */
   due: fallback(number, 0),
   /** The option `limitKey` of the verb; `null`: none. */
   limitKey: fallback(nullable(string), null),
@@ -326,7 +368,10 @@ const leaseFields = {
   released: fallback(boolean, false),
   /** The identity of the process (`Liveness.process`); `null`: it has none, and the lease can only expire. */
   process: fallback(nullable(string), null),
-  /** When the holder claimed the session, in milliseconds, by its own clock; `null` in rows of older releases and after a release. */
+  /**
+   * When the holder claimed the session, in milliseconds, by its own clock; `null` in rows of older releases and after
+   * a release.
+   */
   since: fallback(nullable(number), null),
   /** The process that held the session before, if it had crashed or was blocked; `null`: the claim was no takeover. */
   tookOverFrom: fallback(nullable(string), null),
@@ -343,7 +388,10 @@ const pieceItemFields = {
   event: required(eventShape),
 };
 
-/** A live event. `part` and `offset` say where its text belongs in the reply; `part` is `null` for an event without text. */
+/**
+ * A live event. `part` and `offset` say where its text belongs in the reply; `part` is `null` for an event without
+ * text.
+ */
 export type PieceItem = Infer<typeof pieceItemFields>;
 
 const pieceItemShape: Shape<PieceItem> = object(pieceItemFields);

@@ -1,5 +1,5 @@
-// Pending calls and questions ("waits"): their deadlines, and what a completion token is bound to. A wait is an open pending call, or a question
-// whose answer is a user message: the call that asked it has been answered already.
+// Pending calls and questions ("waits"): their deadlines, and what a completion token is bound to. A wait is an open
+// pending call, or a question whose answer is a user message: the call that asked it has been answered already.
 
 import type { Json, JsonObject, PendingReason, PendingToolCall, Session } from "../../core/model/internal.ts";
 import type { SessionKey } from "./session-key.ts";
@@ -20,7 +20,10 @@ export type Waits = { readonly [R in PendingReason]?: WaitPolicy };
 export type WaitPolicy = {
   /** The time until the deadline, in milliseconds: from 0 to 100 years. */
   readonly afterMs: number;
-  /** `error_as_result` (default): the model gets an error as the result, and the session continues. `fail_turn`: the session fails. */
+  /**
+   * `error_as_result` (default): the model gets an error as the result, and the session continues. `fail_turn`: the
+   * session fails.
+   */
   readonly onTimeout?: "error_as_result" | "fail_turn";
 };
 
@@ -109,8 +112,8 @@ export function openCallDeadlines(
 }
 
 /**
- * The digest that a token is bound to: this call with these arguments, as the last turn left it. A call that was answered may become pending again,
- * when a child turn of its tool waits; an old token must not answer that wait.
+ * The digest that a token is bound to: this call with these arguments, as the last turn left it. A call that was
+ * answered may become pending again, when a child turn of its tool waits; an old token must not answer that wait.
  */
 export async function waitDigest({ bound }: Wait, { lastTurn, createdAt }: SessionHead): Promise<string> {
   return sha256(canonicalJson({ ...bound, turn: lastTurn ?? createdAt }));

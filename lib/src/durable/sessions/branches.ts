@@ -1,5 +1,6 @@
-// The names of the branches of a chat. History is append-only, so a message that is regenerated or edited continues the chat in a fork (serve/dialects/ai-sdk-chat/branches.ts). The n-th
-// fork of a chat is the session `<chat id>~branch-<n>`. A branch belongs to its chat and is deleted with it; other forks are sessions of their own.
+// The names of the branches of a chat. History is append-only, so a message that is regenerated or edited continues the
+// chat in a fork (serve/dialects/ai-sdk-chat/branches.ts). The n-th fork of a chat is the session
+// `<chat id>~branch-<n>`. A branch belongs to its chat and is deleted with it; other forks are sessions of their own.
 
 import type { VerbContext } from "../drive/context.ts";
 import type { SessionKey } from "../rows/session-key.ts";
@@ -18,12 +19,18 @@ export function branchId(chatId: string, number: number): string {
   return number === 0 ? chatId : `${chatId}${infix}${number}`;
 }
 
-/** Whether a fork of this session, which has the name of a branch of the chat, is one: it was forked from the chat or from another branch. */
+/**
+ * Whether a fork of this session, which has the name of a branch of the chat, is one: it was forked from the chat or
+ * from another branch.
+ */
 export function isForkOfChat(chatId: string, forkedFrom: string | null): boolean {
   return forkedFrom !== null && (forkedFrom === chatId || forkedFrom.startsWith(`${chatId}${infix}`));
 }
 
-/** The ids of the branches of a chat, without the session of the chat itself. Numbers may be missing: a branch can be deleted alone. */
+/**
+ * The ids of the branches of a chat, without the session of the chat itself. Numbers may be missing: a branch can be
+ * deleted alone.
+ */
 export async function branchesOf(
   { storage }: VerbContext,
   { tenant, session }: SessionKey,
@@ -45,7 +52,10 @@ function idOf(row: Row): string {
   return String(row.key[1]);
 }
 
-/** Whether a session row is that of a branch. One that cannot be read has the name of a branch only, and nothing in it can be used. */
+/**
+ * Whether a session row is that of a branch. One that cannot be read has the name of a branch only, and nothing in it
+ * can be used.
+ */
 function isBranch(chatId: string, row: Row): boolean {
   if (!/^\d+$/.test(idOf(row).slice(chatId.length + infix.length))) return false;
   const head = readableHead(row);

@@ -1,4 +1,5 @@
-// Reads sessions: one session, a page of sessions (also of those with a status or an engine), a page of messages, and the usage of a session. Pagination is by cursor.
+// Reads sessions: one session, a page of sessions (also of those with a status or an engine), a page of messages, and
+// the usage of a session. Pagination is by cursor.
 
 import type {
   LedgerSum,
@@ -91,8 +92,8 @@ type MessageRange = {
 const messagesPerRead = 16;
 
 /**
- * Reads messages of a range: at most `limit`, and of at most `maxLength` characters together, or one. The page waits for a slot of the tenant, so that many
- * requests for long histories do not delay those of other tenants.
+ * Reads messages of a range: at most `limit`, and of at most `maxLength` characters together, or one. The page waits
+ * for a slot of the tenant, so that many requests for long histories do not delay those of other tenants.
  */
 async function rangeOfMessages(
   { storage, readSlots, tenant }: VerbContext,
@@ -150,8 +151,9 @@ async function allMessages(
 }
 
 /**
- * A page of messages after the index `after`, counted from 0, or after the cursor `next` of the previous page; the default is from the first. With
- * `before`, the messages before an index: `next` is then the cursor for the page before.
+ * A page of messages after the index `after`, counted from 0, or after the cursor `next` of the previous page; the
+ * default is from the first. With `before`, the messages before an index: `next` is then the cursor for the page
+ * before.
  */
 export async function listMessages(
   context: VerbContext,
@@ -249,11 +251,12 @@ const rowsPerRead = 64;
 const maxScannedRows = 1024;
 
 /**
- * A page of sessions, most recently changed first. A session whose row cannot be read is left out; `get` with its id reports the error. A
- * session that changes between two pages moves to the front, so it may be missing or appear twice.
+ * A page of sessions, most recently changed first. A session whose row cannot be read is left out; `get` with its id
+ * reports the error. A session that changes between two pages moves to the front, so it may be missing or appear twice.
  *
- * The statuses `waiting` and `parked` and the owner have an index (`attention`), so their pages cost what they return. Other filters examine sessions in the order of the list: a page
- * examines at most 1,024 of them, may have fewer items than `limit`, also none, and still have a `next`.
+ * The statuses `waiting` and `parked` and the owner have an index (`attention`), so their pages cost what they return.
+ * Other filters examine sessions in the order of the list: a page examines at most 1,024 of them, may have fewer items
+ * than `limit`, also none, and still have a `next`.
  */
 export async function listSessions(
   context: VerbContext,
@@ -353,7 +356,10 @@ function filterStatus({ turnId, turnStatus, status }: SessionSummary): SessionFi
   return status === "awaiting_user" || status === "awaiting_tools" ? "waiting" : "ended";
 }
 
-/** Reads a session row; `null`: it is corrupt or was written by a newer release. One such row must not prevent the listing of others. */
+/**
+ * Reads a session row; `null`: it is corrupt or was written by a newer release. One such row must not prevent the
+ * listing of others.
+ */
 export function readableHead(row: Row): SessionHead | null {
   try {
     return readValue("sessions", row);
@@ -368,8 +374,8 @@ const noSession = "";
 const noTurn = "booked";
 
 /**
- * Adds usage to the ledger line of a model that belongs to no session. Compare-and-swap: concurrent writers, also in other processes, add to
- * the same line. Rejects with `ValidationError` for invalid usage.
+ * Adds usage to the ledger line of a model that belongs to no session. Compare-and-swap: concurrent writers, also in
+ * other processes, add to the same line. Rejects with `ValidationError` for invalid usage.
  */
 export async function bookUsage(
   { storage, tenant }: VerbContext,
@@ -396,7 +402,10 @@ export async function bookUsage(
 /** How many ledger lines are read at a time. */
 const linesPerRead = 1000;
 
-/** The usage of a session, summed by source and model; `null`: the usage without a session. Reads all its ledger lines, in pages; other work runs between two pages. */
+/**
+ * The usage of a session, summed by source and model; `null`: the usage without a session. Reads all its ledger lines,
+ * in pages; other work runs between two pages.
+ */
 export async function readUsage(context: VerbContext, id: string | null): Promise<LedgerSum> {
   const prefix = id === null ? [context.tenant, noSession] : keyOf((await find(context, id)).key);
   const sums = new Map<string, { source: string; model: string | null; usage: Usage }>();

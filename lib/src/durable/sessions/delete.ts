@@ -1,5 +1,6 @@
-// Deletes a session: one batch removes its rows, leaves a tombstone, and fences the process that drives it. Repeated until no writer interferes. The branches of a chat
-// are deleted after it, each in a batch of its own: a deletion that was interrupted is completed by the next one.
+// Deletes a session: one batch removes its rows, leaves a tombstone, and fences the process that drives it. Repeated
+// until no writer interferes. The branches of a chat are deleted after it, each in a batch of its own: a deletion that
+// was interrupted is completed by the next one.
 
 import type { VerbContext } from "../drive/context.ts";
 import type { SessionKey } from "../rows/session-key.ts";
@@ -22,11 +23,12 @@ import { branchesOf } from "./branches.ts";
 import { readableHead } from "./browse.ts";
 
 /**
- * Deletes a session, also one whose rows cannot be read. A tombstone remains, so that a writer with the old version cannot restore the
- * session; the lease epoch is increased, so that a process that drives the session is fenced. Pinned configurations with texts of a call are deleted too. Rows that
- * are not keyed by session hold ids and digests only, and are removed later: retention entries and deadlines of answered calls when they are
- * due, tokens by `collect.ts`, names of cached replies by the cache. Pinned configurations of engines are shared, and hold nothing of a session. The branches of a
- * chat are deleted with it, also one that was created meanwhile.
+ * Deletes a session, also one whose rows cannot be read. A tombstone remains, so that a writer with the old version
+ * cannot restore the session; the lease epoch is increased, so that a process that drives the session is fenced. Pinned
+ * configurations with texts of a call are deleted too. Rows that are not keyed by session hold ids and digests only,
+ * and are removed later: retention entries and deadlines of answered calls when they are due, tokens by `collect.ts`,
+ * names of cached replies by the cache. Pinned configurations of engines are shared, and hold nothing of a session. The
+ * branches of a chat are deleted with it, also one that was created meanwhile.
  */
 export async function deleteSession(context: VerbContext, id: string): Promise<void> {
   await deleteOne(context, id);
@@ -65,8 +67,9 @@ async function deleteOne(context: VerbContext, id: string): Promise<void> {
 }
 
 /**
- * The number of the newest event, which a new session under the same id continues. While a turn is open, the log has events that the session row does not
- * count, and the turn adds more without writing that row or another epoch: `check` refuses the deletion if it did.
+ * The number of the newest event, which a new session under the same id continues. While a turn is open, the log has
+ * events that the session row does not count, and the turn adds more without writing that row or another epoch: `check`
+ * refuses the deletion if it did.
  */
 async function newestEvent(
   { storage }: VerbContext,
@@ -82,7 +85,10 @@ async function newestEvent(
   return { sequence: Math.max(head.sequence, Number(events[0]?.key[2] ?? 0)), check };
 }
 
-/** The open turn; `null`: there is none, or its row cannot be read. Workers remove rows of `due` and slots that belong to no open turn. */
+/**
+ * The open turn; `null`: there is none, or its row cannot be read. Workers remove rows of `due` and slots that belong
+ * to no open turn.
+ */
 async function openTurnOf({ storage }: VerbContext, key: SessionKey): Promise<OpenTurn | null> {
   const row = await readOne(storage, { table: "open", prefix: keyOf(key) });
   try {
@@ -99,7 +105,10 @@ function openRemovals(key: SessionKey, open: OpenTurn | null): readonly Removal[
   return [{ table: "due", prefix: [engine, key.tenant, due, key.session] }, ...limitRemovals(key, limit)];
 }
 
-/** The removals of the deadlines of pending calls. Their keys begin with the time, so they are computed again as they were written. */
+/**
+ * The removals of the deadlines of pending calls. Their keys begin with the time, so they are computed again as they
+ * were written.
+ */
 async function deadlineRemovals(context: VerbContext, stored: StoredSession): Promise<readonly Removal[]> {
   const { key, head } = stored;
   const { session, lastTurn, changedAt } = head;

@@ -9,7 +9,10 @@ export function forkMetadata({ sessionId, at }: ForkOrigin): { readonly forkedFr
   return { forkedFrom: { sessionId, at } };
 }
 
-/** Reads the origin of a session from its metadata; `null`: the session is no fork, or a program has written something else there. */
+/**
+ * Reads the origin of a session from its metadata; `null`: the session is no fork, or a program has written something
+ * else there.
+ */
 export function forkOriginOf({ forkedFrom = null }: { readonly forkedFrom?: Json }): ForkOrigin | null {
   if (!isPlainObject(forkedFrom)) return null;
   const { sessionId, at } = forkedFrom;

@@ -1,7 +1,9 @@
-// Forks a session: copies its messages, or the first of them, to a new session in one batch. With a quota, the same batch counts what it copies.
+// Forks a session: copies its messages, or the first of them, to a new session in one batch. With a quota, the same
+// batch counts what it copies.
 //
-// A fork of a long session takes memory and time in proportion to its messages. Forks of a tenant run one after the other, and the quota is
-// checked before the work, so many requests for forks cost little more than the forks that the quota allows.
+// A fork of a long session takes memory and time in proportion to its messages. Forks of a tenant run one after the
+// other, and the quota is checked before the work, so many requests for forks cost little more than the forks that the
+// quota allows.
 
 import type { TurnHistory } from "../../core/kernel/internal.ts";
 import type { JsonObject, Message, PendingToolCall, ProtocolEvent, Session } from "../../core/model/internal.ts";
@@ -40,16 +42,16 @@ export type ForkOptions = {
   /** Copies only the first `at` messages. Default: all. */
   readonly at?: number;
   /**
-   * The largest number of characters that forks of the tenant with this option may copy in one hour, over all processes that share the storage. A fork that would
-   * exceed it rejects with `quota_exceeded`. Default: no limit.
+   * The largest number of characters that forks of the tenant with this option may copy in one hour, over all processes
+   * that share the storage. A fork that would exceed it rejects with `quota_exceeded`. Default: no limit.
    */
   readonly copiedLengthPerHour?: number;
 };
 
 /**
- * Creates a session with the same messages, or the first `at` of them, and returns its id. Approvals are not copied: an approved call is pending
- * again in the fork, under an idempotency key of its own, so that one approval cannot run a tool twice. Tokens and deadlines stay with the
- * original.
+ * Creates a session with the same messages, or the first `at` of them, and returns its id. Approvals are not copied: an
+ * approved call is pending again in the fork, under an idempotency key of its own, so that one approval cannot run a
+ * tool twice. Tokens and deadlines stay with the original.
  */
 export async function fork(context: VerbContext, id: string, options: ForkOptions = {}): Promise<string> {
   return context.forkSlots.run(context.tenant, () => forkNow(context, id, options));
@@ -113,8 +115,8 @@ async function forkNow(context: VerbContext, id: string, options: ForkOptions): 
 }
 
 /**
- * The records of protocols that a session had after its first `at` messages: those of the turns that had ended then. A turn in the middle of which the fork ends adds
- * none. The messages that a turn was accepted with are before its base.
+ * The records of protocols that a session had after its first `at` messages: those of the turns that had ended then. A
+ * turn in the middle of which the fork ends adds none. The messages that a turn was accepted with are before its base.
  */
 async function eventsBefore(
   { storage }: VerbContext,
@@ -135,7 +137,9 @@ async function eventsBefore(
 /** How many characters are digested before other tasks of the event loop run. */
 const stepLength = 1_048_576;
 
-/** The history of these messages. Digesting takes some milliseconds for each megabyte, so other tasks run in between. */
+/**
+ * The history of these messages. Digesting takes some milliseconds for each megabyte, so other tasks run in between.
+ */
 async function historyOfPrefix(messages: readonly Message[]): Promise<TurnHistory> {
   let history = startHistory([]);
   let digested = 0;
@@ -149,7 +153,10 @@ async function historyOfPrefix(messages: readonly Message[]): Promise<TurnHistor
   return history;
 }
 
-/** Writes the batch of a fork and counts it against the quota. Returns the table of the check that failed; `null`: the batch is written. */
+/**
+ * Writes the batch of a fork and counts it against the quota. Returns the table of the check that failed; `null`: the
+ * batch is written.
+ */
 async function writeFork(
   { storage }: VerbContext,
   tenant: string,
@@ -166,7 +173,8 @@ async function writeFork(
     const batch = merge(changes, counted);
     const written = await storage.write(batch);
     if (written.ok) return null;
-    // Another fork of the tenant was counted since the read. One of the two was written, so forks do not block each other.
+    // Another fork of the tenant was counted since the read. One of the two was written, so forks do not block each
+    // other.
     const { table } = batch.checks[written.check] ?? { table: "sessions" };
     if (table !== "slots") return table;
   }

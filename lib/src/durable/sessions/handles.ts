@@ -1,7 +1,8 @@
-// Turn handles: what verbs return, and what `attach` returns in any process. A handle reads the events of a turn and waits for its end.
+// Turn handles: what verbs return, and what `attach` returns in any process. A handle reads the events of a turn and
+// waits for its end.
 //
-// A handle holds no turn: it can be dropped, and several handles of one turn are independent (H6). The result is read from the turn row after
-// the commit that ended or parked the turn, so it is the same in every process.
+// A handle holds no turn: it can be dropped, and several handles of one turn are independent (H6). The result is read
+// from the turn row after the commit that ended or parked the turn, so it is the same in every process.
 
 import type { AnySchema, OutputSchema, StandardSchema } from "../../core/engine/internal.ts";
 import type { RuntimeEvent, SessionSummary, TurnEnd } from "../../core/model/internal.ts";
@@ -33,15 +34,18 @@ import { readValue } from "../rows/stored.ts";
 import { forkOriginOf } from "./fork-origin.ts";
 
 /**
- * The turn of a handle: by its id (`exists`: a verb has just stored it, so its existence is not checked; otherwise the handle also waits for a
- * turn that queued input will start); the turn that is open when the handle is used; or none.
+ * The turn of a handle: by its id (`exists`: a verb has just stored it, so its existence is not checked; otherwise the
+ * handle also waits for a turn that queued input will start); the turn that is open when the handle is used; or none.
  */
 type HandleAim =
   | { readonly type: "turn"; readonly turn: string; readonly exists: boolean }
   | { readonly type: "open" }
   | { readonly type: "none" };
 
-/** A handle on a turn by its id, or on the open turn. Nothing is read before the handle is used. `isOpen`: what the caller knows about the turn. */
+/**
+ * A handle on a turn by its id, or on the open turn. Nothing is read before the handle is used. `isOpen`: what the
+ * caller knows about the turn.
+ */
 export function attach(
   context: VerbContext,
   id: string,
@@ -52,7 +56,10 @@ export function attach(
   return handleOf(context, sessionKey(context, id), aim, start, isOpen);
 }
 
-/** The handle that a verb returns. `turnId` is `null` if the verb started no turn. `from`: the position before the first event of the turn. */
+/**
+ * The handle that a verb returns. `turnId` is `null` if the verb started no turn. `from`: the position before the first
+ * event of the turn.
+ */
 export function handle(
   context: VerbContext,
   key: SessionKey,
@@ -64,7 +71,10 @@ export function handle(
   return handleOf(context, key, aim, from, isOpen);
 }
 
-/** The handle of a turn that queued input will start. It waits for the turn; it rejects with `not_found` if the input is withdrawn. */
+/**
+ * The handle of a turn that queued input will start. It waits for the turn; it rejects with `not_found` if the input is
+ * withdrawn.
+ */
 export function queuedHandle(context: VerbContext, key: SessionKey, turn: string, from: Cursor): TurnHandle {
   return handleOf(context, key, { type: "turn", turn, exists: false }, from, true);
 }
@@ -94,8 +104,8 @@ function handleOf(
 }
 
 /**
- * The handle with `output` of the result validated and converted by the schema of the caller. The turn itself was checked with the stored JSON Schema,
- * which cannot express everything: refinements and conversions exist only here.
+ * The handle with `output` of the result validated and converted by the schema of the caller. The turn itself was
+ * checked with the stored JSON Schema, which cannot express everything: refinements and conversions exist only here.
  */
 export function typedHandle<Output>(of: TurnHandle, schema: OutputSchema<Output> | undefined): TurnHandle<Output>;
 export function typedHandle(of: TurnHandle, schema: AnySchema | undefined): TurnHandle<unknown> {
@@ -185,8 +195,8 @@ function turnEvents(
 }
 
 /**
- * Returns whether a turn has started. Waits for a turn that queued input will start, unless `follow` is `false`, until the signal aborts. Rejects
- * with `not_found` if there is no such turn.
+ * Returns whether a turn has started. Waits for a turn that queued input will start, unless `follow` is `false`, until
+ * the signal aborts. Rejects with `not_found` if there is no such turn.
  */
 async function hasStarted(
   context: VerbContext,
@@ -212,7 +222,10 @@ async function hasStarted(
   }
 }
 
-/** Whether a turn is stored, or queued input will start it. Rejects with `not_found` otherwise. One read, because the start moves it from one to the other. */
+/**
+ * Whether a turn is stored, or queued input will start it. Rejects with `not_found` otherwise. One read, because the
+ * start moves it from one to the other.
+ */
 async function turnState({ storage }: VerbContext, key: SessionKey, turn: string): Promise<"stored" | "queued"> {
   const [turns = [], inbox = []] = await storage.read([
     { table: "turns", prefix: turnKey(key, turn) },
@@ -229,10 +242,12 @@ function noTurn({ session }: SessionKey, turn: string): RuntimeError {
 }
 
 /**
- * Waits until a turn has ended or is parked, whichever process drives it. Woken by writes to the session and by this process leaving the turn.
+ * Waits until a turn has ended or is parked, whichever process drives it. Woken by writes to the session and by this
+ * process leaving the turn.
  *
- * Handles of one turn share the wait and its result: hundreds of readers would otherwise read and parse a large result at the same time, and each would hold a
- * copy. A wait is joined only before it reads, so that a handle returns nothing older than its first use.
+ * Handles of one turn share the wait and its result: hundreds of readers would otherwise read and parse a large result
+ * at the same time, and each would hold a copy. A wait is joined only before it reads, so that a handle returns nothing
+ * older than its first use.
  */
 function turnEnd(context: VerbContext, key: SessionKey, aim: HandleAim): Promise<TurnEnd> {
   const own: Promise<TurnEnd> = waitForEnd(context, key, aim, () => own);
@@ -288,7 +303,8 @@ async function waitForEnd(
         return endOf(turn, progress, await currentSummary(context, key, head, version));
       }
       const error = active.reasonLeft(key, turn, epochOf(leases[0]?.tag ?? 0));
-      // `drive` hands a turn over at its deadline; the result then arrives when a process drives the turn again, perhaps this one.
+      // `drive` hands a turn over at its deadline; the result then arrives when a process drives the turn again,
+      // perhaps this one.
       if (isHandedOver(error) && active.closing) {
         throw new RuntimeError("lease_lost", {
           message: `this process was closed; another process continues the turn ${turn}: attach to it there`,

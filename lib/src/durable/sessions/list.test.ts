@@ -5,7 +5,10 @@ import { describe, expect, test } from "vitest";
 import { call, counting, gate, says, thinker, World, writes } from "../../../test/runtime/world.ts";
 import { imageFromUrl, imagePart, user } from "../../core/model/index.ts";
 
-/** A model that does what the last user message says: `wait` calls a tool that needs an approval, `hold` never replies, `fail` fails. */
+/**
+ * A model that does what the last user message says: `wait` calls a tool that needs an approval, `hold` never replies,
+ * `fail` fails.
+ */
 function obedient(held: ReturnType<typeof gate>) {
   const pay = counting("pay", { needsApproval: true });
   const hold = counting("hold", { replay: "safe", handler: () => held.wait() });

@@ -1,12 +1,15 @@
-// Garbage collection of unreferenced rows: pieces of turns that are not open, pinned configurations that no turn has used for long, and slots of limits.
+// Garbage collection of unreferenced rows: pieces of turns that are not open, pinned configurations that no turn has
+// used for long, and slots of limits.
 //
-//   pieces     are written without a fencing check, so a process that was paused may write some after the turn has ended
-//   contents   are shared by content. A row expires two retention times and one day after the last turn that was accepted with it, if the
-//              runtime has a retention time, and is then removed unless an open turn is pinned to it. A turn that stays parked for longer can
-//              still be ended, but not restarted
+//   pieces     are written without a fencing check, so a process that was paused may write some after the turn has
+//              ended
+//   contents   are shared by content. A row expires two retention times and one day after the last turn that was
+//              accepted with it, if the runtime has a retention time, and is then removed unless an open turn is pinned
+//              to it. A turn that stays parked for longer can still be ended, but not restarted
 //   tokens     of sessions that were deleted: they complete nothing any more
-//   slots      of rates and of runs that are no turn expire, and one slot for each turn of a busy second would stay. Slots of concurrent turns are removed with their turn; one that
-//              has no open turn is a leak, for instance of a session that was deleted although its row could not be read
+//   slots      of rates and of runs that are no turn expire, and one slot for each turn of a busy second would stay.
+//              Slots of concurrent turns are removed with their turn; one that has no open turn is a leak, for instance
+//              of a session that was deleted although its row could not be read
 // Each pass examines one page of a table, and the next pass continues after it, so a pass has bounded cost.
 
 import type { ActiveTurns } from "../drive/active-turns.ts";

@@ -1,5 +1,6 @@
-// `drive`: drives one session on request, until no turn is open, the time is over, or another process holds the session. For queues, cron jobs, serverless
-// functions and other systems that decide where a session runs. Correctness does not depend on the call: the turn is stored, and every worker finds it.
+// `drive`: drives one session on request, until no turn is open, the time is over, or another process holds the
+// session. For queues, cron jobs, serverless functions and other systems that decide where a session runs. Correctness
+// does not depend on the call: the turn is stored, and every worker finds it.
 
 import type { Failure } from "../../core/model/internal.ts";
 import type { VerbContext } from "../drive/context.ts";
@@ -22,8 +23,9 @@ export type DriveOptions = {
   /** The session is handed over when this many milliseconds have passed. Default: no limit. */
   readonly deadlineMs?: number;
   /**
-   * How long before the deadline no further effect is started, in milliseconds. An effect that still runs at the deadline is aborted, and the next process
-   * treats it as its replay policy says. Default: a tenth of `deadlineMs`, at most 10,000.
+   * How long before the deadline no further effect is started, in milliseconds. An effect that still runs at the
+   * deadline is aborted, and the next process treats it as its replay policy says. Default: a tenth of `deadlineMs`, at
+   * most 10,000.
    */
   readonly graceMs?: number;
   /** Hands the session over at once when it aborts. */
@@ -31,10 +33,11 @@ export type DriveOptions = {
 };
 
 /**
- * What `drive` did. `idle`: no turn of the session is open; if it waits for an answer that has a deadline (`waits`), `expiresInMs` is the time until the first
- * one, for callers that set a timer: `sweep` applies it. `handed_over`: the time was over, and another call or a worker continues. `busy`: another process
- * holds the session, a takeover has to wait, a limit is reached, or this process drives as many turns as it may; try again after `retryAfterMs`. `parked`: no process can continue
- * the turn until `recover`.
+ * What `drive` did. `idle`: no turn of the session is open; if it waits for an answer that has a deadline (`waits`),
+ * `expiresInMs` is the time until the first one, for callers that set a timer: `sweep` applies it. `handed_over`: the
+ * time was over, and another call or a worker continues. `busy`: another process holds the session, a takeover has to
+ * wait, a limit is reached, or this process drives as many turns as it may; try again after `retryAfterMs`. `parked`:
+ * no process can continue the turn until `recover`.
  */
 export type Driven =
   | { readonly status: "idle"; readonly expiresInMs?: number }
@@ -77,8 +80,9 @@ export async function driveSession(context: VerbContext, id: string, options: Dr
 }
 
 /**
- * No turn is open. The deadline of a wait is computed from the options of the last turn and the time of the last change. An answer to one of several calls is
- * a change too, so the time may be later than the stored deadline of another call, never sooner.
+ * No turn is open. The deadline of a wait is computed from the options of the last turn and the time of the last
+ * change. An answer to one of several calls is a change too, so the time may be later than the stored deadline of
+ * another call, never sooner.
  */
 async function idle(context: VerbContext, session: ExistingSession): Promise<Driven> {
   const { pendingToolCalls, status } = session.head.session;
@@ -162,7 +166,10 @@ async function reasonLeft({ storage, turns }: VerbContext, key: SessionKey, turn
   return turns.reasonLeft(key, turn, epochOf(leases[0]?.tag ?? 0));
 }
 
-/** When the open turn can be tried again; `null`: no turn is open. Throws `EngineError` if this process lacks its engine. */
+/**
+ * When the open turn can be tried again; `null`: no turn is open. Throws `EngineError` if this process lacks its
+ * engine.
+ */
 async function retryAfter(context: VerbContext, key: SessionKey): Promise<number | null> {
   const { storage, clock, engines } = context;
   const [opened = [], leases = []] = await storage.read([

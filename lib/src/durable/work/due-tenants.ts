@@ -1,16 +1,19 @@
-// Which tenants have due work. The index is ordered by engine, tenant and time, because tenants are served round robin. A poll therefore has to find the tenants
-// first, and most of them may have rows of later times only: turns that are being driven are due when their leases expire.
+// Which tenants have due work. The index is ordered by engine, tenant and time, because tenants are served round robin.
+// A poll therefore has to find the tenants first, and most of them may have rows of later times only: turns that are
+// being driven are due when their leases expire.
 //
 // Theory of operation
-//   A worker remembers the time of the earliest row of every tenant. The memory of an engine is complete once a round has visited all tenants of the engine.
-//   From then on a poll reads the earliest rows of stale tenants, in one read, and visits the tenants whose earliest row is due. Its cost depends on the
-//   tenants that have due work or were written to, not on the number of tenants.
-//   A tenant is stale when the storage reports a write to one of its sessions, and when it was visited. A write that the storage cannot describe, for
-//   instance one of another process to an SQLite file, makes the memory incomplete: the next round reads one row of every tenant.
-//   Reports of writes are hints, so the memory is also given up every `maxAgeMs`.
+//   A worker remembers the time of the earliest row of every tenant. The memory of an engine is complete once a round
+//   has visited all tenants of the engine. From then on a poll reads the earliest rows of stale tenants, in one read,
+//   and visits the tenants whose earliest row is due. Its cost depends on the tenants that have due work or were
+//   written to, not on the number of tenants. A tenant is stale when the storage reports a write to one of its
+//   sessions, and when it was visited. A write that the storage cannot describe, for instance one of another process to
+//   an SQLite file, makes the memory incomplete: the next round reads one row of every tenant. Reports of writes are
+//   hints, so the memory is also given up every `maxAgeMs`.
 //
-// Limit: with several processes over one SQLite file a poll after a write of another process costs one read for each tenant that has open turns. `work.ts` rests
-// nine times as long as such a poll took, up to one second. An index by engine and time alone would avoid that; it would not let a poll serve tenants round robin.
+// Limit: with several processes over one SQLite file a poll after a write of another process costs one read for each
+// tenant that has open turns. `work.ts` rests nine times as long as such a poll took, up to one second. An index by
+// engine and time alone would avoid that; it would not let a poll serve tenants round robin.
 
 import type { HostStorage, Row } from "../rows/storage.ts";
 import type { TableName } from "../rows/tables.ts";
@@ -42,7 +45,10 @@ export class DueTenants {
     this.#unwatch();
   }
 
-  /** Returns the tenants of an engine that have rows due at `horizon`, in order; `null`: they are not known, and a round over all tenants is needed. */
+  /**
+   * Returns the tenants of an engine that have rows due at `horizon`, in order; `null`: they are not known, and a round
+   * over all tenants is needed.
+   */
   async dueAt(storage: HostStorage, engine: string, horizon: number): Promise<readonly string[] | null> {
     const known = this.#engines.get(engine);
     if (known === undefined || horizon >= known.since + maxAgeMs) return null;

@@ -1,28 +1,32 @@
-// Finds due work by its index, the table `due`: open turns by engine, tenant, and the time at which a worker examines them. A poll reads a few rows of the
-// index, whatever the backlog is.
+// Finds due work by its index, the table `due`: open turns by engine, tenant, and the time at which a worker examines
+// them. A poll reads a few rows of the index, whatever the backlog is.
 //
 // How rows move
 //   a turn is accepted            due at once; or when the lease expires, if the process that accepts it drives it
 //   a turn is claimed             due when the lease expires
-//   a lease is renewed            nothing: the worker that reads the row moves it to the new expiry, which happens at most once in a lease time
+//   a lease is renewed            nothing: the worker that reads the row moves it to the new expiry, which happens at
+//                                 most once in a lease time
 //   a lease is released           due at once
 //   a takeover has to wait (Q17)  due when the backoff is over
 //   a turn fails in a process     nothing: that process skips it for a while, others may claim it
-//   a turn ends or is parked      the row is removed; if it was moved meanwhile, the worker that reads it finds no open turn and removes it
-//   a row is out of date          the table `open` has another engine or time for the session: the worker that reads the row replaces it by
-//                                 the row that `open` describes
+//   a turn ends or is parked      the row is removed; if it was moved meanwhile, the worker that reads it finds no open
+//                                 turn and removes it
+//   a row is out of date          the table `open` has another engine or time for the session: the worker that reads
+//                                 the row replaces it by the row that `open` describes
 // The index only says where to look. The lease decides whether a turn may be driven.
 //
 // Order of a poll
-//   The engines are served round robin, beginning after the engine that was served last. Within an engine the tenants are served round robin too, beginning
-//   after the tenant that was served last; tenants whose rows are all due later are not visited (`due-tenants.ts`). A visit takes at most `share` turns of one tenant. Rounds are repeated until a round finds nothing to do.
-//   The rows of a tenant are read page by page. Workers take a share of a page from a random place on, so that they do not all claim the same turns. When this
-//   process may take no row of a page, a cursor moves to the next page; the number of rows that it skips is not limited.
+//   The engines are served round robin, beginning after the engine that was served last. Within an engine the tenants
+//   are served round robin too, beginning after the tenant that was served last; tenants whose rows are all due later
+//   are not visited (`due-tenants.ts`). A visit takes at most `share` turns of one tenant. Rounds are repeated until a
+//   round finds nothing to do. The rows of a tenant are read page by page. Workers take a share of a page from a random
+//   place on, so that they do not all claim the same turns. When this process may take no row of a page, a cursor moves
+//   to the next page; the number of rows that it skips is not limited.
 //
 // Invariants
 //   1. A poll sees the rows that were due when it began, so it ends although turns are accepted meanwhile.
-//   2. A poll with a budget ends when the budget is spent; `isCutOff` reports it, and the next poll continues. Deadlines and retention are not delayed by a
-//      backlog (`work.ts`).
+//   2. A poll with a budget ends when the budget is spent; `isCutOff` reports it, and the next poll continues.
+//      Deadlines and retention are not delayed by a backlog (`work.ts`).
 //   3. A turn is taken once in a poll: one that fails at once is due at once, and the poll would not end otherwise.
 //   4. A row that cannot be read affects its own session only.
 
@@ -59,7 +63,10 @@ type Scan = {
   engine: string | null;
   /** The tenant that was served last, by engine. */
   readonly served: Map<string, string>;
-  /** Turns that this process leaves to others for a while, by the name of their row, and until when. Other processes see their rows. */
+  /**
+   * Turns that this process leaves to others for a while, by the name of their row, and until when. Other processes see
+   * their rows.
+   */
   readonly skipped: Map<string, number>;
   /** Where the next poll continues, by engine and tenant, if the last one was cut off between two pages. */
   cursors: ReadonlyMap<string, DueCursor>;
@@ -78,7 +85,10 @@ type Budget = {
 export type PollOptions = {
   /** How many turns this process drives at most. */
   readonly limit: number;
-  /** Turns that failed here a moment ago are left alone, and an error of one turn does not keep the others from being driven. */
+  /**
+   * Turns that failed here a moment ago are left alone, and an error of one turn does not keep the others from being
+   * driven.
+   */
   readonly patient?: boolean;
   /** `null`: the poll handles everything that was due when it began. */
   readonly budget?: Budget | null;
@@ -150,7 +160,10 @@ function isSpent({ clock }: VerbContext, { budget }: Pass): boolean {
   return budget.rows <= 0 || budget.pages <= 0 || clock.now() >= budget.until;
 }
 
-/** May this process drive another turn? While a suspect is driven alone, a worker takes none; `recover` queues the turns that it finds. */
+/**
+ * May this process drive another turn? While a suspect is driven alone, a worker takes none; `recover` queues the turns
+ * that it finds.
+ */
 function hasPlace({ turns }: VerbContext, { limit, patient }: Pass): boolean {
   return turns.count < limit && !turns.isFull && !(patient && turns.isIsolating);
 }
@@ -172,7 +185,10 @@ async function serveEngines(context: VerbContext, pass: Pass): Promise<boolean> 
   return hasProgress && mayContinue(context, pass);
 }
 
-/** Serves every tenant of an engine that has due rows once, beginning after the one that was served last. Returns whether another round may find more. */
+/**
+ * Serves every tenant of an engine that has due rows once, beginning after the one that was served last. Returns
+ * whether another round may find more.
+ */
 async function serveEngine(context: VerbContext, pass: Pass, engine: string): Promise<boolean> {
   const { scan, horizon, tenants } = pass;
   let hasProgress = false;
@@ -205,7 +221,8 @@ async function serveEngine(context: VerbContext, pass: Pass, engine: string): Pr
     visited.add(tenant);
     round?.note(row);
     if (Number(row.key[2]) > horizon) {
-      // Reading past a tenant needs no budget. The next poll continues after it, so that tenants after many others are reached.
+      // Reading past a tenant needs no budget. The next poll continues after it, so that tenants after many others are
+      // reached.
       scan.served.set(engine, tenant);
       continue;
     }
@@ -289,7 +306,10 @@ async function nextRows(
   return [];
 }
 
-/** Queries for the next `limit` due rows of a tenant: the rows of the same time after the cursor, and the rows of later times. */
+/**
+ * Queries for the next `limit` due rows of a tenant: the rows of the same time after the cursor, and the rows of later
+ * times.
+ */
 export function pageQueries(
   engine: string,
   tenant: string,
@@ -328,8 +348,8 @@ async function takeOne(
 }
 
 /**
- * The turn of a row that is due; `null`: the row was out of date or a process holds the session, and the row was moved or removed. Throws if a row cannot be
- * read: such a row stays, because a newer release may have written it.
+ * The turn of a row that is due; `null`: the row was out of date or a process holds the session, and the row was moved
+ * or removed. Throws if a row cannot be read: such a row stays, because a newer release may have written it.
  */
 export async function turnOfRow(
   context: VerbContext,
@@ -354,7 +374,8 @@ export async function turnOfRow(
   const remaining = lease?.remainingMs ?? 0;
   if (lease === null || remaining <= 0) return open.turn;
   const holder = readValue("leases", lease);
-  // A row with more time left than it was written with outlasts a clock that was set back (`rows/lease.ts`, invariant 6).
+  // A row with more time left than it was written with outlasts a clock that was set back (`rows/lease.ts`, invariant
+  // 6).
   if (remaining > holder.ttlMs || holderHasEnded(holder, storage.liveness ?? null)) return open.turn;
   // Held: due when the lease expires. Conditional: if the lease was released meanwhile, the row must stay due now.
   const held: Changes = {
@@ -367,8 +388,9 @@ export async function turnOfRow(
 }
 
 /**
- * Removes a row that differs from the open turn, whose own row stays. Without its own row the turn gets one first, and the next pass removes the other.
- * The turn may be moved in between, also to the time of this row: then its own row is not the one that was read, or another epoch is stored.
+ * Removes a row that differs from the open turn, whose own row stays. Without its own row the turn gets one first, and
+ * the next pass removes the other. The turn may be moved in between, also to the time of this row: then its own row is
+ * not the one that was read, or another epoch is stored.
  */
 async function replaceRow(
   { storage }: VerbContext,

@@ -1,8 +1,10 @@
-// Takes over turns of processes that have ended, before their leases expire. Only with a storage that can tell (`Liveness`).
+// Takes over turns of processes that have ended, before their leases expire. Only with a storage that can tell
+// (`Liveness`).
 //
-// The index of due work leads to such a turn when its lease expires. Until then the turn is found here: `recover()` examines every open turn, and so does a
-// worker when the storage reports that a process has ended, for a limited time. Otherwise a worker examines one page of them in each iteration, so the cost
-// of an iteration does not grow with the number of open turns.
+// The index of due work leads to such a turn when its lease expires. Until then the turn is found here: `recover()`
+// examines every open turn, and so does a worker when the storage reports that a process has ended, for a limited time.
+// Otherwise a worker examines one page of them in each iteration, so the cost of an iteration does not grow with the
+// number of open turns.
 
 import type { Clock } from "../../core/clock/clock.ts";
 import type { ActiveTurns } from "../drive/active-turns.ts";
@@ -48,7 +50,10 @@ export async function takeOverAllEnded(
   return { taken, next: cursor };
 }
 
-/** May this process drive another turn? While all places are taken or a suspect is driven alone, a worker takes none; without a limit, turns are queued in this process. */
+/**
+ * May this process drive another turn? While all places are taken or a suspect is driven alone, a worker takes none;
+ * without a limit, turns are queued in this process.
+ */
 function hasPlace({ count, isFull, isIsolating }: ActiveTurns, limit: number): boolean {
   return count < limit && (limit === Number.POSITIVE_INFINITY || !(isFull || isIsolating));
 }
@@ -84,7 +89,10 @@ function shuffled<T>(items: readonly T[], { random }: Clock): T[] {
   return copy;
 }
 
-/** The sessions of one page of open turns whose process has ended. Returns where the next page begins; `null` after the last page. */
+/**
+ * The sessions of one page of open turns whose process has ended. Returns where the next page begins; `null` after the
+ * last page.
+ */
 export async function listEnded(
   { storage }: Pick<VerbContext, "storage">,
   after: OpenCursor,

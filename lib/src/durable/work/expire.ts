@@ -1,6 +1,6 @@
-// Applies the deadlines of pending calls and questions (`waits`). Workers call `expire` several times a second; it reads only deadlines that have
-// passed, because the key of `deadlines` begins with the time. A deadline that cannot be applied here, for example because this process lacks
-// the engine, is skipped for `retryMs`.
+// Applies the deadlines of pending calls and questions (`waits`). Workers call `expire` several times a second; it
+// reads only deadlines that have passed, because the key of `deadlines` begins with the time. A deadline that cannot be
+// applied here, for example because this process lacks the engine, is skipped for `retryMs`.
 
 import type { Answer } from "../accept/answers.ts";
 import type { ActiveTurns } from "../drive/active-turns.ts";
@@ -29,8 +29,8 @@ const retryMs = 2000;
 const skippedUntil = new WeakMap<ActiveTurns, ReadonlyMap<string, number>>();
 
 /**
- * Applies every deadline that has passed at `now`, and returns how many. A deadline that cannot be applied here is skipped for a while: another process
- * may have the engine.
+ * Applies every deadline that has passed at `now`, and returns how many. A deadline that cannot be applied here is
+ * skipped for a while: another process may have the engine.
  */
 export async function expire(context: VerbContext, now: number): Promise<number> {
   const { storage, turns } = context;
@@ -66,7 +66,10 @@ async function expireOne(context: VerbContext, row: Row): Promise<boolean> {
   }
 }
 
-/** Answers the call as its policy says: with an error as its result, or by failing the session. Removes the deadline in the same batch. */
+/**
+ * Answers the call as its policy says: with an error as its result, or by failing the session. Removes the deadline in
+ * the same batch.
+ */
 async function timeOut(
   context: VerbContext,
   id: string,

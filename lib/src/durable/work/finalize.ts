@@ -1,4 +1,5 @@
-// Raises the format of a database after a rolling upgrade: from then on processes write the newest values of this release (`rows/format.ts`).
+// Raises the format of a database after a rolling upgrade: from then on processes write the newest values of this
+// release (`rows/format.ts`).
 
 import type { StoredFormats } from "../rows/format.ts";
 import type { HostStorage, Row } from "../rows/storage.ts";
@@ -26,10 +27,11 @@ export type FinalizedStorage =
     };
 
 /**
- * Ends a rolling upgrade: raises the format of the database to the newest one of this release. Until then all processes write values that the previous release can
- * read. Afterwards a process of the previous release that opens the database is refused with `newer_schema`. Changes nothing while a process of an older release
- * holds the lease of an open turn; an idle process cannot be recognised, so stop the older release first. Running processes write the newest format after they
- * are started again. Rejects with `newer_schema` if a newer release has finalized the database.
+ * Ends a rolling upgrade: raises the format of the database to the newest one of this release. Until then all processes
+ * write values that the previous release can read. Afterwards a process of the previous release that opens the database
+ * is refused with `newer_schema`. Changes nothing while a process of an older release holds the lease of an open turn;
+ * an idle process cannot be recognised, so stop the older release first. Running processes write the newest format
+ * after they are started again. Rejects with `newer_schema` if a newer release has finalized the database.
  *
  * @example
  * ```ts

@@ -92,7 +92,8 @@ test("any order of ends, folds and crashes gives the same sums", async () => {
       fc.infiniteStream(fc.nat(9)),
       async (scheduler, plan: Action[], faults) => {
         const memory = memoryStorage();
-        // Every read and write waits for the scheduler, so folds overlap in any order. Some writes fail before or after they were applied.
+        // Every read and write waits for the scheduler, so folds overlap in any order. Some writes fail before or after
+        // they were applied.
         const storage: HostStorage = {
           ...memory,
           read: scheduler.scheduleFunction(async (queries: Parameters<HostStorage["read"]>[0]) => memory.read(queries)),

@@ -1,13 +1,16 @@
-// Folds the lines of ended turns into sums by period (`rows/rollup.ts`), older sums into sums by hour, and removes sums whose retention time is over.
+// Folds the lines of ended turns into sums by period (`rows/rollup.ts`), older sums into sums by hour, and removes sums
+// whose retention time is over.
 //
 // Theory of operation
 //   lines          of one period of five minutes → the row of all tenants and the rows of their tenants for that period
 //   five minutes   of one hour, once they are older than `fineMs` → the rows of the hour with the same scopes
 //   hours          older than `keepMs` are removed, and so are lines of that age, which no release could read
-//   One fold is one conditional batch: it checks every row that it adds and the tags of the sums, removes the former and writes the latter. Of two processes
-//   that fold the same rows, one writes and the other reads again. After a crash either all of the fold is written or nothing.
+//   One fold is one conditional batch: it checks every row that it adds and the tags of the sums, removes the former
+//   and writes the latter. Of two processes that fold the same rows, one writes and the other reads again. After a
+//   crash either all of the fold is written or nothing.
 //
-// Workers fold about once a minute, `sweep` with each call, and `overview` if there are many lines. Each pass has bounded cost.
+// Workers fold about once a minute, `sweep` with each call, and `overview` if there are many lines. Each pass has
+// bounded cost.
 //
 // Invariants
 //   1. Every ended turn is counted once, in a line or in sums, at any time.

@@ -1,16 +1,19 @@
-// Lists the sessions with due turns for `sweep`, page by page, without driving them. The rows of the index are examined as by a poll (`due.ts`): a row that is out
-// of date is removed, and the row of a session that a process holds is moved to the end of the lease. Otherwise sessions that run for a long time would be listed for
-// ever where no worker runs, because the renewal of a lease moves no row.
+// Lists the sessions with due turns for `sweep`, page by page, without driving them. The rows of the index are examined
+// as by a poll (`due.ts`): a row that is out of date is removed, and the row of a session that a process holds is moved
+// to the end of the lease. Otherwise sessions that run for a long time would be listed for ever where no worker runs,
+// because the renewal of a lease moves no row.
 //
 // Order
-//   The first page serves the tenants round robin, so that the backlog of one tenant does not delay the others. If it is full, there may be more sessions than the
-//   callers get on with, for example sessions that fail again and again, which stay due. So the pages after it are a pass over the index in its order
-//   (engine, tenant, time, session), from the cursor on, and half of the places of each belong to the tenants round robin.
+//   The first page serves the tenants round robin, so that the backlog of one tenant does not delay the others. If it
+//   is full, there may be more sessions than the callers get on with, for example sessions that fail again and again,
+//   which stay due. So the pages after it are a pass over the index in its order (engine, tenant, time, session), from
+//   the cursor on, and half of the places of each belong to the tenants round robin.
 //
 // Invariants
-//   1. Each session that is due during a whole pass is listed by one of its pages, whatever other sessions do. A pass ends.
-//   2. A page reads at most about twice `limit` rows of the index that stay there, and one row for each tenant that has open turns. Rows that are moved or removed
-//      are read in addition: each is moved at most once in a lease time.
+//   1. Each session that is due during a whole pass is listed by one of its pages, whatever other sessions do. A pass
+//      ends.
+//   2. A page reads at most about twice `limit` rows of the index that stay there, and one row for each tenant that has
+//      open turns. Rows that are moved or removed are read in addition: each is moved at most once in a lease time.
 
 import type { VerbContext } from "../drive/context.ts";
 import type { SessionKey } from "../rows/session-key.ts";
@@ -40,7 +43,10 @@ export async function listDue(context: VerbContext, limit: number, after: string
   return { keys: [...keys.values()], next: pass.next };
 }
 
-/** Due sessions of the tenants, round robin, at most `limit`: first an equal share of each tenant, then what the others leave. */
+/**
+ * Due sessions of the tenants, round robin, at most `limit`: first an equal share of each tenant, then what the others
+ * leave.
+ */
 async function roundRobin(context: VerbContext, limit: number, horizon: number): Promise<readonly SessionKey[]> {
   const lines = await linesDue(context, horizon);
   const keys: SessionKey[] = [];

@@ -5,7 +5,10 @@ import { expect, test } from "vitest";
 import { thinker, says, World, writes } from "../../../test/runtime/world.ts";
 import { newSession } from "../../core/model/index.ts";
 
-/** A failed session, and a process before whose first `changes` writes of the session row another writer changes the session. */
+/**
+ * A failed session, and a process before whose first `changes` writes of the session row another writer changes the
+ * session.
+ */
 async function changing(changes: number) {
   const world = new World();
   await world.put("s1", { ...newSession({ id: "s1" }), status: "error" });

@@ -1,7 +1,7 @@
 // `recover`: drives open turns that no process holds, makes failed sessions usable, and restarts or ends parked turns.
 //
-//   no id                             restores missing rows of the index of due work, drives every due turn, takes over turns of ended
-//                                     processes, and starts turns that wait for a limit with a free slot
+//   no id                             restores missing rows of the index of due work, drives every due turn, takes over
+//                                     turns of ended processes, and starts turns that wait for a limit with a free slot
 //   id, the turn is open              drives it at once, without backoff, and resets its count of takeovers (Q17)
 //   id, the turn is parked            ends the turn (Q16)
 //   id, parked, `from: "step"`        restarts the open step (Q14)
@@ -83,8 +83,8 @@ async function recoverOne(
 }
 
 /**
- * Makes a session usable whose last turn failed. Input that waits in its inbox starts the next turn. Returns how many turns are driven here (0 or 1); `changed`:
- * nothing was written, because the session has changed.
+ * Makes a session usable whose last turn failed. Input that waits in its inbox starts the next turn. Returns how many
+ * turns are driven here (0 or 1); `changed`: nothing was written, because the session has changed.
  */
 async function makeUsable(context: VerbContext, before: ExistingSession): Promise<number | "changed"> {
   const { storage, clock } = context;
@@ -124,8 +124,8 @@ async function endParked(
 }
 
 /**
- * Restarts the open step of a parked turn (Q14). A `step_restarted` journal row supersedes the rows of the step; inputs, usage and start marks
- * survive. Returns the effects that are performed again although they had a response.
+ * Restarts the open step of a parked turn (Q14). A `step_restarted` journal row supersedes the rows of the step;
+ * inputs, usage and start marks survive. Returns the effects that are performed again although they had a response.
  */
 async function restartStep(
   context: VerbContext,
@@ -186,8 +186,9 @@ async function restartStep(
 }
 
 /**
- * Returns whether a record is void when the step is restarted. The decision of an approval or a hook is void: the restarted step may make other
- * calls. Attempts and delays are void once their usage was booked with the response of the effect. Start marks are kept (H4).
+ * Returns whether a record is void when the step is restarted. The decision of an approval or a hook is void: the
+ * restarted step may make other calls. Attempts and delays are void once their usage was booked with the response of
+ * the effect. Start marks are kept (H4).
  */
 function isWithdrawn({ key }: Row, step: string, answered: readonly string[]): boolean {
   const [effect, name] = [String(key[3]), String(key[4])];

@@ -1,10 +1,13 @@
-// Restores rows of the index of due work. An open turn without a row in `due` is found by no worker. A process of an older release, which had a file
-// open while it was migrated, accepts such turns: the schema version is checked when a file is opened, not with every write.
+// Restores rows of the index of due work. An open turn without a row in `due` is found by no worker. A process of an
+// older release, which had a file open while it was migrated, accepts such turns: the schema version is checked when a
+// file is opened, not with every write.
 //
-// If the clock of the storage is set back, open turns are due later than any turn is put off (the expiry of a lease, a backoff): they are made due now.
+// If the clock of the storage is set back, open turns are due later than any turn is put off (the expiry of a lease, a
+// backoff): they are made due now.
 //
-// `recover()` examines every open turn, a worker one page of them about once a minute. The rows of `open` and `due` are read at two moments, so a turn that is
-// moved in between may get a second row. That is harmless: the worker that reads a row which differs from the open turn replaces it (`due.ts`).
+// `recover()` examines every open turn, a worker one page of them about once a minute. The rows of `open` and `due` are
+// read at two moments, so a turn that is moved in between may get a second row. That is harmless: the worker that reads
+// a row which differs from the open turn replaces it (`due.ts`).
 
 import type { VerbContext } from "../drive/context.ts";
 import type { SessionKey } from "../rows/session-key.ts";
@@ -29,7 +32,10 @@ export async function restoreAllDue(context: VerbContext): Promise<void> {
   while (cursor !== null);
 }
 
-/** Restores the missing rows of one page of open turns, and those that are due too late. Returns where the next pass continues; `null` after the last page. */
+/**
+ * Restores the missing rows of one page of open turns, and those that are due too late. Returns where the next pass
+ * continues; `null` after the last page.
+ */
 export async function restoreDue({ storage, clock, lease }: VerbContext, after: OpenCursor): Promise<OpenCursor> {
   const { rows, next } = await openPage(storage, after);
   const now = await clock.latest();

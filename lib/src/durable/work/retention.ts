@@ -1,5 +1,6 @@
-// Removes journals and events of ended turns after their retention time (`retentionMs`). Recovery never reads them; `export` reads journals, and readers that come
-// later than the retention time get no events of the turn. Messages, results and usage stay.
+// Removes journals and events of ended turns after their retention time (`retentionMs`). Recovery never reads them;
+// `export` reads journals, and readers that come later than the retention time get no events of the turn. Messages,
+// results and usage stay.
 
 import type { VerbContext } from "../drive/context.ts";
 import type { SessionKey } from "../rows/session-key.ts";
@@ -20,8 +21,9 @@ const batchSize = 64;
 const eventPage = { limit: 64, maxLength: 1_000_000 };
 
 /**
- * Removes journals and events, expired at `now`, of ended turns and of their child turns. Those of a turn that waits for an answer are kept for another retention
- * time: people read what the session asks, and the answer continues child turns from their journals. Returns the number of entries that were examined.
+ * Removes journals and events, expired at `now`, of ended turns and of their child turns. Those of a turn that waits
+ * for an answer are kept for another retention time: people read what the session asks, and the answer continues child
+ * turns from their journals. Returns the number of entries that were examined.
  */
 export async function removeRetained({ storage, retentionMs }: VerbContext, now: number): Promise<number> {
   const [rows = []] = await storage.read([{ table: "retained", prefix: [], before: now + 1, limit: batchSize }]);
@@ -52,8 +54,8 @@ export async function removeRetained({ storage, retentionMs }: VerbContext, now:
 }
 
 /**
- * Removes the events of a turn, page by page from its last one. They are contiguous in the log, because a session has one open turn, so what is read depends on
- * the turn and not on the length of the log.
+ * Removes the events of a turn, page by page from its last one. They are contiguous in the log, because a session has
+ * one open turn, so what is read depends on the turn and not on the length of the log.
  */
 async function removeEvents(storage: HostStorage, key: SessionKey, turn: string): Promise<void> {
   const turnRow = await readOne(storage, { table: "turns", prefix: turnKey(key, turn) });
@@ -77,9 +79,9 @@ async function removeEvents(storage: HostStorage, key: SessionKey, turn: string)
 }
 
 /**
- * Returns whether the turn is open, is the one with which the session waits for an answer, or has a call that is still pending. The call that asks a question is
- * answered already, so it is not pending; and a call keeps its idempotency key if a later turn waits for it again. If the session row cannot be read, everything
- * is kept.
+ * Returns whether the turn is open, is the one with which the session waits for an answer, or has a call that is still
+ * pending. The call that asks a question is answered already, so it is not pending; and a call keeps its idempotency
+ * key if a later turn waits for it again. If the session row cannot be read, everything is kept.
  */
 function mayBeNeeded(head: SessionHead | null, id: string): boolean {
   if (head === null) return true;

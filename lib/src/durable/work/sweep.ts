@@ -1,5 +1,6 @@
-// `sweep`: what a worker does besides driving turns, once: applies deadlines, removes expired journals and unreferenced rows, restores the index of due work, folds rollups,
-// and lists the sessions that are due. For deployments without a worker loop: a cron job calls `sweep` and passes each listed session to `drive`.
+// `sweep`: what a worker does besides driving turns, once: applies deadlines, removes expired journals and unreferenced
+// rows, restores the index of due work, folds rollups, and lists the sessions that are due. For deployments without a
+// worker loop: a cron job calls `sweep` and passes each listed session to `drive`.
 
 import type { VerbContext } from "../drive/context.ts";
 import type { OpenCursor } from "./restore-due.ts";
@@ -24,7 +25,10 @@ export type SweepOptions = {
 
 /** What `sweep` found and did. */
 export type Swept = {
-  /** Sessions with a turn that is due and that no process drives. `drive` continues each. A later page may list a session again. */
+  /**
+   * Sessions with a turn that is due and that no process drives. `drive` continues each. A later page may list a
+   * session again.
+   */
   readonly due: readonly { readonly tenant: string; readonly sessionId: string }[];
   /** There may be more due sessions: `sweep({ after: next })` lists others. `null`: all were listed. */
   readonly next: string | null;

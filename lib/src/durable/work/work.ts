@@ -1,13 +1,17 @@
 // Workers: drive open turns that no process holds, apply deadlines, and remove expired journals and unreferenced rows.
 //
-// A worker polls after a write to its tables, after a turn here has ended, and at least every `pollMs`. Between two polls it rests, longer after a
-// slow poll (`restFactor`), so that polling never takes most of its time. The next poll tries again after an error, which is reported (`onError`).
+// A worker polls after a write to its tables, after a turn here has ended, and at least every `pollMs`. Between two
+// polls it rests, longer after a slow poll (`restFactor`), so that polling never takes most of its time. The next poll
+// tries again after an error, which is reported (`onError`).
 //
 // One iteration
-//   1. a poll for due turns, with a budget of rows, pages and time (`due.ts`), so that a backlog does not delay what follows
+//   1. a poll for due turns, with a budget of rows, pages and time (`due.ts`), so that a backlog does not delay what
+//      follows
 //   2. if the storage reports that a process has ended: takes over its turns among all open turns
-//   3. every `upkeepMs`   applies deadlines, removes journals whose retention time is over, and takes over turns of ended processes
-//   4. every `limitsMs`   starts turns that wait for a limit and that the process which freed a slot did not start; without limits every `collectMs`
+//   3. every `upkeepMs`   applies deadlines, removes journals whose retention time is over, and takes over turns of
+//                         ended processes
+//   4. every `limitsMs`   starts turns that wait for a limit and that the process which freed a slot did not start;
+//                         without limits every `collectMs`
 //   5. every `collectMs`  removes unreferenced rows, restores missing rows of the index of due work, and folds rollups
 
 import type { Clock } from "../../core/clock/clock.ts";
@@ -31,7 +35,10 @@ import { removeRetained } from "./retention.ts";
 const pollMs = 1000;
 /** The shortest rest between two polls, in milliseconds (a debounce of writes). */
 const minRestMs = 20;
-/** After a poll that claimed nothing, the worker rests this many times as long as the poll took, within the two bounds above. */
+/**
+ * After a poll that claimed nothing, the worker rests this many times as long as the poll took, within the two bounds
+ * above.
+ */
 const restFactor = 9;
 /** How often deadlines and retained journals are examined, in milliseconds. */
 const upkeepMs = 250;
@@ -39,7 +46,10 @@ const upkeepMs = 250;
 const limitsMs = 1000;
 /** How often unused rows are collected and missing rows of the index restored, in milliseconds. */
 const collectMs = 60_000;
-/** How many rows of the index one poll claims or moves, and how many pages it reads, at most. A poll also ends after `upkeepMs`. */
+/**
+ * How many rows of the index one poll claims or moves, and how many pages it reads, at most. A poll also ends after
+ * `upkeepMs`.
+ */
 const pollRows = 256;
 const pollPages = 64;
 
@@ -49,20 +59,26 @@ const reportMs = 60_000;
 const noneTaken = { taken: 0, next: null };
 const failedPoll = { driven: 0, isCutOff: false };
 
-/** Options of `work` of a {@link Runtime}: how many turns it drives at once, when it ends, and who hears of its errors. */
+/**
+ * Options of `work` of a {@link Runtime}: how many turns it drives at once, when it ends, and who hears of its errors.
+ */
 export type WorkOptions = {
   /** How many turns this process drives at once. Default: 16. */
   readonly concurrency?: number;
   /** Ends the worker when it aborts. */
   readonly signal: AbortSignal;
   /**
-   * Receives the errors after which the worker tries again, for example while the storage cannot be reached or a newer release has migrated it: each error once,
-   * and again every minute while it lasts. Default: one line to `console.warn`.
+   * Receives the errors after which the worker tries again, for example while the storage cannot be reached or a newer
+   * release has migrated it: each error once, and again every minute while it lasts. Default: one line to
+   * `console.warn`.
    */
   readonly onError?: (error: unknown) => void;
 };
 
-/** Runs a worker until the signal aborts or the runtime is closed. `concurrency`: how many turns this process drives at once. */
+/**
+ * Runs a worker until the signal aborts or the runtime is closed. `concurrency`: how many turns this process drives at
+ * once.
+ */
 export async function work(
   context: VerbContext,
   { concurrency = 16, signal, onError = warn }: WorkOptions,
@@ -152,7 +168,8 @@ export async function work(
         openCursor = await restoreDue(context, openCursor).catch(errors.reportFor(null));
         await foldRollups(context).catch(errors.reportFor(undefined));
       }
-      // The time of a poll that claimed turns was useful work and is not counted, nor is the search for turns of ended processes.
+      // The time of a poll that claimed turns was useful work and is not counted, nor is the search for turns of ended
+      // processes.
       const overheadMs = driven > 0 ? 0 : clock.now() - passEndedAt + polledAt - from;
       const restMs = Math.min(pollMs, Math.max(minRestMs, restFactor * overheadMs));
       if (signal.aborted || turns.closing) return;
@@ -161,7 +178,8 @@ export async function work(
         await Promise.race([changes.changed(), clock.sleep(pollMs, timer.signal).catch(() => undefined)]);
         timer.abort();
       }
-      // A poll that was cut off continues at once if a turn has ended meanwhile. Turns that only fail do not keep the worker busy.
+      // A poll that was cut off continues at once if a turn has ended meanwhile. Turns that only fail do not keep the
+      // worker busy.
       if (!hasFreed) await clock.sleep(restMs, rest.signal).catch(() => undefined);
     }
   } finally {

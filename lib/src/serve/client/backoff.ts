@@ -1,8 +1,8 @@
 // Retry with exponential backoff and jitter.
 //
-// The delay before retry n (from 0) is random in the upper half of min(maxMs, baseMs * 2^n). The jitter keeps clients that lost
-// their connections at the same moment (a deploy) from reconnecting in the same moment. A `Retry-After` of the server is a lower
-// bound of the delay.
+// The delay before retry n (from 0) is random in the upper half of min(maxMs, baseMs * 2^n). The jitter keeps clients
+// that lost their connections at the same moment (a deploy) from reconnecting in the same moment. A `Retry-After` of
+// the server is a lower bound of the delay.
 
 import type { Clock } from "../../core/clock/clock.ts";
 import type { ClientRetry } from "./types.ts";
@@ -37,7 +37,10 @@ export class Backoff {
     this.#used = 0;
   }
 
-  /** Waits before the next retry. Returns `false` without waiting if no retry is left. Rejects with the reason of the signal. */
+  /**
+   * Waits before the next retry. Returns `false` without waiting if no retry is left. Rejects with the reason of the
+   * signal.
+   */
   async wait(retryAfterMs: number | null, signal: AbortSignal | null): Promise<boolean> {
     if (this.#used >= this.#maxRetries || (retryAfterMs ?? 0) > maxRetryAfterMs) return false;
     const { baseMs, maxMs } = this.#retry;
@@ -49,7 +52,10 @@ export class Backoff {
   }
 }
 
-/** The `Retry-After` header (RFC 9110, section 10.2.3: seconds or a date) in milliseconds from `now`; `null` if absent or invalid. */
+/**
+ * The `Retry-After` header (RFC 9110, section 10.2.3: seconds or a date) in milliseconds from `now`; `null` if absent
+ * or invalid.
+ */
 export function retryAfter(headers: Headers, now: number): number | null {
   const value = headers.get("retry-after");
   if (value === null) return null;

@@ -1,18 +1,23 @@
 // A `fetch` for the AI SDK's chat transport that makes `stop()` cancel the turn.
 //
 // Theory of operation
-//   `stop()` of the SDK aborts the request. The server cannot tell that from a lost connection, after which the turn must continue. So
-//   an abort is translated: this `fetch` posts to `<api>/<chat>/stop`, and then closes the connection.
+//   `stop()` of the SDK aborts the request. The server cannot tell that from a lost connection, after which the turn
+//   must continue. So an abort is translated: this `fetch` posts to `<api>/<chat>/stop`, and then closes the
+//   connection.
 //
 // Invariants
-//   1. A request that was sent is not aborted before its response has begun. The server may have accepted the turn, and a turn that is
-//      accepted after the `stop` request would not be cancelled. The caller is rejected at once; the `stop` request follows the response.
-//   2. The next request of the chat waits for the response to `stop`, because the server rejects a message while a turn is running.
-//   3. A failed `stop` request is not reported: the SDK has ended its request and has no reader for an error. The turn then continues, as after a disconnect.
+//   1. A request that was sent is not aborted before its response has begun. The server may have accepted the turn, and
+//      a turn that is accepted after the `stop` request would not be cancelled. The caller is rejected at once; the
+//      `stop` request follows the response.
+//   2. The next request of the chat waits for the response to `stop`, because the server rejects a message while a turn
+//      is running.
+//   3. A failed `stop` request is not reported: the SDK has ended its request and has no reader for an error. The turn
+//      then continues, as after a disconnect.
 
 /**
- * Returns a `fetch` for `DefaultChatTransport` of the AI SDK with which `stop()` cancels the open turn. Without it `stop()` only
- * closes the connection, and the turn continues. `fetch` sends the requests; default: the global one at the time of the request.
+ * Returns a `fetch` for `DefaultChatTransport` of the AI SDK with which `stop()` cancels the open turn. Without it
+ * `stop()` only closes the connection, and the turn continues. `fetch` sends the requests; default: the global one at
+ * the time of the request.
  *
  * @example
  * ```ts
@@ -69,7 +74,10 @@ export function chatFetch({
   };
 }
 
-/** The URL that stops the turn of a request: `<api>/<chat>/stop`; `null` if the request is not one of the chat transport. */
+/**
+ * The URL that stops the turn of a request: `<api>/<chat>/stop`; `null` if the request is not one of the chat
+ * transport.
+ */
 function stopUrlOf(
   input: Parameters<typeof globalThis.fetch>[0],
   { method = "GET", body }: RequestInit,

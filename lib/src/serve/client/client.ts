@@ -1,9 +1,9 @@
 // The client: each verb of the durable runtime as an HTTP request.
 //
 // Theory of operation
-//   `createClient` holds no state besides its configuration: no connection, no cache, no session. A verb that starts a turn sends one
-//   POST with an idempotency key and `Accept: text/event-stream`, reads the ids of session and turn from the response headers, and
-//   returns a `ClientTurn` whose events come from that same response. Files:
+//   `createClient` holds no state besides its configuration: no connection, no cache, no session. A verb that starts a
+//   turn sends one POST with an idempotency key and `Accept: text/event-stream`, reads the ids of session and turn from
+//   the response headers, and returns a `ClientTurn` whose events come from that same response. Files:
 //     requests.ts         the options of the client, and the request of an operation (serve/contract)
 //     sender.ts           one request with its retries; errors.ts maps error responses to error classes
 //     backoff.ts          retry with exponential backoff and jitter, `Retry-After`
@@ -13,18 +13,21 @@
 //     turn.ts             the events and the result of one turn
 //
 // Failure cases
-//   response lost after the turn was accepted   the request is sent again with the same key; the server returns the accepted turn
+//   response lost after the turn was accepted   the request is sent again with the same key; the server returns the
+//                                               accepted turn
 //   stream cut                                  reconnect after the last cursor; no event is lost or shown twice
-//   server restarted, or another process        retries and resumption work: cursors and keys are stored with the session
+//   server restarted, or another process        retries and resumption work: cursors and keys are stored with the
+//                                               session
 //   connection silent (no heartbeat)            counts as cut after `silenceMs`
-//   server unreachable                          `unreachable` or `connection_lost` after the configured number of retries
+//   server unreachable                          `unreachable` or `connection_lost` after the configured number of
+//                                               retries
 //   response of a proxy                         `unexpected_answer` with the start of its body and without the token
 //
 // Invariants
-//   1. A verb that starts a turn has one idempotency key for all its attempts: the turn starts once (at-least-once delivery of the
-//      request, exactly-once effect).
-//   2. A request that is not idempotent, as its operation says (`cancel` without a turn id, `fork`, `recover`, `complete`), is not repeated after the server
-//      may have processed it.
+//   1. A verb that starts a turn has one idempotency key for all its attempts: the turn starts once (at-least-once
+//      delivery of the request, exactly-once effect).
+//   2. A request that is not idempotent, as its operation says (`cancel` without a turn id, `fork`, `recover`,
+//      `complete`), is not repeated after the server may have processed it.
 //   3. Aborting a signal or leaving an iteration ends requests and connections, never a turn (H6).
 //   4. Ids in a URL are percent-encoded segments; `.` and `..` are rejected (path traversal).
 
@@ -238,8 +241,8 @@ function chatPage(
 }
 
 /**
- * Adds the messages that the server left out of a view because they are larger than a page, up to as many as were asked for. Messages are only appended, so their
- * positions stay valid between the requests.
+ * Adds the messages that the server left out of a view because they are larger than a page, up to as many as were asked
+ * for. Messages are only appended, so their positions stay valid between the requests.
  */
 async function withOlderMessages(
   sender: Sender,

@@ -1,15 +1,18 @@
-// A conversation in a page or program, without a framework: the messages of a session, the turn that is running, and the verbs of a person.
+// A conversation in a page or program, without a framework: the messages of a session, the turn that is running, and
+// the verbs of a person.
 //
 // Theory of operation
-//   The first subscriber connects. The store reads the session; while a turn is open it reads the events of that turn from the first one and folds them into a
-//   `TurnView`; when the turn has ended it reads the session again. While no turn is open it waits for `turn_started` on the events of the session, after the last
-//   event that it knows. A turn that is still open after a lost connection, or that is parked, is read on after its last event. The last subscriber that leaves
-//   disconnects. The session on the server is the only state, so a reload or another page loses nothing.
+//   The first subscriber connects. The store reads the session; while a turn is open it reads the events of that turn
+//   from the first one and folds them into a `TurnView`; when the turn has ended it reads the session again. While no
+//   turn is open it waits for `turn_started` on the events of the session, after the last event that it knows. A turn
+//   that is still open after a lost connection, or that is parked, is read on after its last event. The last subscriber
+//   that leaves disconnects. The session on the server is the only state, so a reload or another page loses nothing.
 //
 // Invariants
 //   1. The snapshot is the same object until something changes, as `useSyncExternalStore` of React expects.
-//   2. The messages of an ended turn are replaced by those of the session in one change: no message disappears or is shown twice. While a turn is open, the messages
-//      that it has committed are shown from its view, which has the uncommitted ones too.
+//   2. The messages of an ended turn are replaced by those of the session in one change: no message disappears or is
+//      shown twice. While a turn is open, the messages that it has committed are shown from its view, which has the
+//      uncommitted ones too.
 //   3. A decision carries the digest of the call that was passed to `decide`, which is the one that was shown (A1).
 
 import type { Clock } from "../../core/clock/clock.ts";
@@ -31,7 +34,9 @@ import { TurnView } from "../../core/model/internal.ts";
 export type ConversationOptions = {
   /** How many of the newest messages of the session are read. Default: all. */
   readonly messages?: number;
-  /** How long the store waits before it connects again after the client has given up, in milliseconds. Default: 2,000. */
+  /**
+   * How long the store waits before it connects again after the client has given up, in milliseconds. Default: 2,000.
+   */
   readonly retryMs?: number;
   /** Default: the system clock. */
   readonly clock?: Clock;
@@ -39,11 +44,16 @@ export type ConversationOptions = {
 
 /** What a conversation shows at one time. */
 export type ConversationSnapshot = {
-  /** `reconnecting`: the server cannot be reached, see `error`. `gone`: there is no such session. `idle`: there is no subscriber. */
+  /**
+   * `reconnecting`: the server cannot be reached, see `error`. `gone`: there is no such session. `idle`: there is no
+   * subscriber.
+   */
   readonly connection: "idle" | "loading" | "live" | "reconnecting" | "gone";
   /** Why the store is reconnecting; otherwise `null`. */
   readonly error: Error | null;
-  /** The messages of the session before the open turn, and after them those of the turn ({@link TurnSnapshot.messages}). */
+  /**
+   * The messages of the session before the open turn, and after them those of the turn ({@link TurnSnapshot.messages}).
+   */
   readonly messages: readonly Message[];
   /** The turn that is open; `null`: none is. Its `blocks` are the reply that is being received. */
   readonly turn: TurnSnapshot | null;
@@ -59,11 +69,16 @@ export type ConversationSnapshot = {
 export type Conversation = {
   /** The id of the session. */
   readonly id: string;
-  /** Calls `changed` after every change. The first subscriber connects, the last one disconnects. Returns a function that ends the subscription. */
+  /**
+   * Calls `changed` after every change. The first subscriber connects, the last one disconnects. Returns a function
+   * that ends the subscription.
+   */
   readonly subscribe: (changed: () => void) => () => void;
   /** What the conversation shows now: the same object until something changes. */
   readonly snapshot: () => ConversationSnapshot;
-  /** Sends a user message. An open turn gets it at its next checkpoint. A session that has failed is made usable first. */
+  /**
+   * Sends a user message. An open turn gets it at its next checkpoint. A session that has failed is made usable first.
+   */
   readonly send: (message: string) => Promise<ClientTurn>;
   /** Decides a call of `pending`. Refused with `call_changed` if the call is no longer the one that was shown. */
   readonly decide: (
@@ -138,8 +153,8 @@ export function conversation(client: EverturnClient, id: string, options: Conver
   };
 
   /**
-   * The cursor of the last event of the newest turn; `null`: no turn of this session has ended. A fork of a whole session has the result of the last turn of its
-   * original, which has no events here.
+   * The cursor of the last event of the newest turn; `null`: no turn of this session has ended. A fork of a whole
+   * session has the result of the last turn of its original, which has no events here.
    */
   const lastCursor = async (read: SessionView, signal: AbortSignal): Promise<string | null> => {
     const turnId = read.session.lastRun?.turnId ?? null;
@@ -164,7 +179,10 @@ export function conversation(client: EverturnClient, id: string, options: Conver
     void follow(following.signal);
   };
 
-  /** Runs a verb. While no turn is open the session is read at once: a decision about one of several calls has no event, and a refused one shows an old call. */
+  /**
+   * Runs a verb. While no turn is open the session is read at once: a decision about one of several calls has no event,
+   * and a refused one shows an old call.
+   */
   const act = async <T>(verb: () => Promise<T>): Promise<T> => {
     try {
       return await verb();

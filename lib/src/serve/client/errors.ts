@@ -1,5 +1,6 @@
-// Error responses of a server as errors: failures of the library become their own error classes, so that a program handles them as
-// in process; rejections of the HTTP layer, unknown failures and connection errors become a `ClientError`.
+// Error responses of a server as errors: failures of the library become their own error classes, so that a program
+// handles them as in process; rejections of the HTTP layer, unknown failures and connection errors become a
+// `ClientError`.
 //
 // Invariant: no error contains a token.
 
@@ -150,7 +151,10 @@ export function isNotFound(error: unknown): boolean {
   return error instanceof RuntimeError && error.reason === "not_found";
 }
 
-/** Whether a later request may succeed: another process drives the turn, the storage was busy, or the process shuts down. */
+/**
+ * Whether a later request may succeed: another process drives the turn, the storage was busy, or the process shuts
+ * down.
+ */
 export function isTransient({ type, reason }: ServerFailure): boolean {
   return transientFailures.has(`${type}/${reason}`);
 }

@@ -10,8 +10,8 @@
 //   frame `failure`, permanent           throw
 //
 // Invariants
-//   1. Retry with exponential backoff and jitter. The reader throws `connection_lost` after `retry.streams` connections in a row that
-//      delivered no data; any received data resets the count.
+//   1. Retry with exponential backoff and jitter. The reader throws `connection_lost` after `retry.streams` connections
+//      in a row that delivered no data; any received data resets the count.
 //   2. Every event is yielded exactly once (reader-position.ts).
 //   3. Leaving the iteration closes the connection at once, also during a wait. It does not affect the turn (H6).
 
@@ -36,7 +36,10 @@ export type EventSourceOptions = {
   readonly onTurnEnd: (end: TurnEnd) => void;
 };
 
-/** An iterable of events that can be iterated several times. The first iteration uses the connection of `takeOpenStream`, if there is one. */
+/**
+ * An iterable of events that can be iterated several times. The first iteration uses the connection of
+ * `takeOpenStream`, if there is one.
+ */
 export function eventIterable(
   sender: Sender,
   source: EventSourceOptions,

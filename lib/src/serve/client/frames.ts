@@ -1,9 +1,12 @@
-// The SSE frames of one response, read on demand (WHATWG HTML, section 9.2; parsed by `eventsource-parser`, docs/decisions/0013).
+// The SSE frames of one response, read on demand (WHATWG HTML, section 9.2; parsed by `eventsource-parser`,
+// docs/decisions/0013).
 //
 // Invariants
-//   1. Backpressure: the body is read only when `next` is called, so a slow consumer slows the server and does not grow memory here.
+//   1. Backpressure: the body is read only when `next` is called, so a slow consumer slows the server and does not grow
+//      memory here.
 //   2. An incomplete frame at the end of a connection is dropped. The server sends it again after the last cursor.
-//   3. A read without a chunk (data or heartbeat) for `silenceMs` ends as `cut`: TCP does not report a peer that vanished.
+//   3. A read without a chunk (data or heartbeat) for `silenceMs` ends as `cut`: TCP does not report a peer that
+//      vanished.
 
 import type { Clock } from "../../core/clock/clock.ts";
 
@@ -14,7 +17,10 @@ import { ClientError } from "./errors.ts";
 
 export type Frame = { readonly event: string | null; readonly id: string | null; readonly data: string };
 
-/** `frame`: the next frame. `over`: the server ended the response. `cut`: the connection failed or was silent for too long. */
+/**
+ * `frame`: the next frame. `over`: the server ended the response. `cut`: the connection failed or was silent for too
+ * long.
+ */
 export type NextFrame =
   | { readonly type: "frame"; readonly frame: Frame }
   | { readonly type: "over" }
@@ -25,7 +31,10 @@ type Chunk = { readonly done: boolean; readonly value?: Uint8Array | undefined }
 /** The longest time without a chunk, in milliseconds of the clock. */
 type SilenceLimit = { readonly silenceMs: number; readonly clock: Clock };
 
-/** The longest line or frame, in characters. A server that exceeds it ends the stream with an error; without a limit it could exhaust memory. */
+/**
+ * The longest line or frame, in characters. A server that exceeds it ends the stream with an error; without a limit it
+ * could exhaust memory.
+ */
 const maxFrameLength = 64 * 1024 * 1024;
 
 export class FrameStream {
@@ -74,7 +83,10 @@ export class FrameStream {
     return this.#hasReceivedData;
   }
 
-  /** Whether the last item was a comment. A server that shuts down writes a comment before it ends its streams, so more events may follow elsewhere. */
+  /**
+   * Whether the last item was a comment. A server that shuts down writes a comment before it ends its streams, so more
+   * events may follow elsewhere.
+   */
   get endedWithComment(): boolean {
     return this.#lastItem === "comment";
   }

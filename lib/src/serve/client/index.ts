@@ -1,4 +1,5 @@
-// Entry point `everturn/client`: a client for `everturn/http`, a reader of its inspection routes, and a `fetch` for the chat of the AI SDK. Runs wherever `fetch` exists.
+// Entry point `everturn/client`: a client for `everturn/http`, a reader of its inspection routes, and a `fetch` for the
+// chat of the AI SDK. Runs wherever `fetch` exists.
 
 export type { ClientErrorReason } from "./errors.ts";
 export type { Inspector } from "./inspector.ts";

@@ -1,4 +1,5 @@
-// The inspection routes of the HTTP API as functions: what the studio and similar pages read. The server offers these routes with its option `inspect`.
+// The inspection routes of the HTTP API as functions: what the studio and similar pages read. The server offers these
+// routes with its option `inspect`.
 
 import type {
   EffectDetail,
@@ -43,7 +44,8 @@ export type Inspector = {
 };
 
 /**
- * Creates a reader of the inspection routes of a server, which offers them with its option `inspect`. It takes the options of `createClient`.
+ * Creates a reader of the inspection routes of a server, which offers them with its option `inspect`. It takes the
+ * options of `createClient`.
  *
  * @example
  * ```ts

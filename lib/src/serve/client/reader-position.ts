@@ -1,23 +1,31 @@
-// The position of a reader in the events of a session, across connections. It provides the cursor to resume after, and drops events
-// that were shown before: the server delivers at least once, and this class makes the display exactly-once.
+// The position of a reader in the events of a session, across connections. It provides the cursor to resume after, and
+// drops events that were shown before: the server delivers at least once, and this class makes the display
+// exactly-once.
 //
-// A cursor names the last stored event and, within the open reply, how much of each text was read. Three kinds of events follow:
+// A cursor names the last stored event and, within the open reply, how much of each text was read. Three kinds of
+// events follow:
 //   stored events (with a sequence)       dropped if the sequence is not greater than the last one
 //   text deltas (live, with an offset)    never repeated: the server resumes at the offsets of the cursor
-//   other live events (tool progress)     not covered by the cursor; the server repeats those of the open step to a reader that
-//                                         reconnects. They have no id, so this class compares their content: an event that was shown
-//                                         n times before the reconnection is dropped the first n times after it
+//   other live events (tool progress)     not covered by the cursor; the server repeats those of the open step to a
+//                                         reader that reconnects. They have no id, so this class compares their
+//                                         content: an event that was shown n times before the reconnection is dropped
+//                                         the first n times after it
 //
 // Invariants
-//   1. No event is returned twice, whatever connection delivers it. Two equal live events that really happened twice are both shown.
-//   2. The memory is bounded by `maxRememberedEvents` live events of one step; a stored event or a `step_reset` clears it.
+//   1. No event is returned twice, whatever connection delivers it. Two equal live events that really happened twice
+//      are both shown.
+//   2. The memory is bounded by `maxRememberedEvents` live events of one step; a stored event or a `step_reset` clears
+//      it.
 
 import type { RuntimeEvent } from "../../core/model/internal.ts";
 import type { Frame } from "./frames.ts";
 
 import { ClientError } from "./errors.ts";
 
-/** The number of live events of a step that are remembered. A server keeps fewer, so none that it can repeat is forgotten. */
+/**
+ * The number of live events of a step that are remembered. A server keeps fewer, so none that it can repeat is
+ * forgotten.
+ */
 const maxRememberedEvents = 16_384;
 
 export class ReaderPosition {
@@ -82,7 +90,10 @@ export class ReaderPosition {
   }
 }
 
-/** JSON with sorted keys: the process that drives a turn and one that reads it from the storage may order the fields differently. */
+/**
+ * JSON with sorted keys: the process that drives a turn and one that reads it from the storage may order the fields
+ * differently.
+ */
 function canonicalJson(value: unknown): string {
   return JSON.stringify(value, (_, part: unknown) =>
     typeof part === "object" && part !== null && !Array.isArray(part)

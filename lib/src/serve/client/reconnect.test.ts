@@ -1,4 +1,5 @@
-// Reconnecting over real sockets: a proxy that cuts connections after a number of bytes, and servers that stop and restart.
+// Reconnecting over real sockets: a proxy that cuts connections after a number of bytes, and servers that stop and
+// restart.
 
 import type { RunningServer } from "../../../../apps/server/src/serve.ts";
 import type { Adapter } from "../../core/engine/internal.ts";
@@ -58,7 +59,9 @@ type CutProxy = {
   readonly close: () => Promise<void>;
 };
 
-/** A TCP proxy. `cutAfter` returns the number of bytes from the server after which a connection, by its number, is cut. */
+/**
+ * A TCP proxy. `cutAfter` returns the number of bytes from the server after which a connection, by its number, is cut.
+ */
 async function proxyTo(
   port: number | ((connection: number) => number),
   cutAfter: (connection: number) => number = () => Infinity,
@@ -139,7 +142,10 @@ function wordsOf(event: TurnEvent): string {
   return JSON.stringify([event.type, more]);
 }
 
-/** A scripted model that waits after each event until the reader has received it. `message_completed` is delivered later, when it is stored. */
+/**
+ * A scripted model that waits after each event until the reader has received it. `message_completed` is delivered
+ * later, when it is stored.
+ */
 function paced(adapter: Adapter, pace: () => Pace): Adapter {
   return {
     ...adapter,

@@ -23,7 +23,8 @@ export function senderOf(options: ClientOptions): Sender {
     base: checkedUrl(url),
     token,
     headers,
-    // The global is looked up at each call, so that it can be replaced later, and called without a receiver, which browsers require.
+    // The global is looked up at each call, so that it can be replaced later, and called without a receiver, which
+    // browsers require.
     fetch: options.fetch ?? ((address, init) => fetch(address, init)),
     retry: checkedRetry(retry),
     silenceMs,
@@ -77,7 +78,10 @@ export type SentBody<Body> = Body extends object
   ? { readonly [Name in keyof Body]: Sent<Body[Name]> | undefined }
   : unknown;
 
-/** The request of an operation, and how to read its response. `fields`: those of the query or of the body, and the options of the call. */
+/**
+ * The request of an operation, and how to read its response. `fields`: those of the query or of the body, and the
+ * options of the call.
+ */
 export function call<Path extends string, Query, Body, Result>(
   sender: Sender,
   { method, path, body, answers, idempotent }: Operation<Path, Query, Body, Result, Uses>,

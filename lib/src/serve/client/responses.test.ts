@@ -1,4 +1,5 @@
-// How the client handles responses: errors, proxies, newer servers, interrupted and invalid streams. Every response is scripted.
+// How the client handles responses: errors, proxies, newer servers, interrupted and invalid streams. Every response is
+// scripted.
 
 import type { RuntimeEvent } from "../../core/model/internal.ts";
 import type { ClientOptions, EverturnClient } from "./index.ts";

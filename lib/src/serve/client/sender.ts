@@ -10,7 +10,8 @@
 // Invariants
 //   1. A request with `repeat: "at_most_once"` is never sent again after the server may have processed it.
 //   2. The token is sent to the configured host only (redirects are not followed) and appears in no error.
-//   3. An attempt ends after `silenceMs` plus the wait that the server was asked for, also if `fetch` ignores its signal.
+//   3. An attempt ends after `silenceMs` plus the wait that the server was asked for, also if `fetch` ignores its
+//      signal.
 
 import type { Clock } from "../../core/clock/clock.ts";
 import type { ServerFailure } from "./errors.ts";
@@ -38,7 +39,10 @@ export type ApiRequest = {
   readonly path: string;
   readonly body?: unknown;
   readonly headers?: { readonly [name: string]: string };
-  /** `idempotent`: sending it twice has the effect of sending it once, because it only reads or carries an idempotency key. */
+  /**
+   * `idempotent`: sending it twice has the effect of sending it once, because it only reads or carries an idempotency
+   * key.
+   */
   readonly repeat: "idempotent" | "at_most_once";
   readonly signal: AbortSignal | null;
   /** The wait that the server was asked for (`Prefer: wait`), in milliseconds. It extends the timeout. */
@@ -94,7 +98,10 @@ export async function readNothing(response: Response): Promise<void> {
   await response.body?.cancel();
 }
 
-/** The error for a response that does not come from this API, such as an error page of a proxy. Quotes the first 200 characters of the body. */
+/**
+ * The error for a response that does not come from this API, such as an error page of a proxy. Quotes the first 200
+ * characters of the body.
+ */
 export function unexpectedResponse(request: ApiRequest, { status }: Response, text: string, what: string): ClientError {
   const excerpt = text.length > 200 ? `${text.slice(0, 200)}…` : text;
   const quoted = excerpt === "" ? "" : `: ${JSON.stringify(excerpt)}`;
@@ -198,7 +205,9 @@ function failureIn(text: string): ServerFailure | null {
   }
 }
 
-/** The value of a promise, or a rejection as soon as the signal aborts. A `fetch` of the program may ignore its signal. */
+/**
+ * The value of a promise, or a rejection as soon as the signal aborts. A `fetch` of the program may ignore its signal.
+ */
 async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   const settled = new AbortController();
   const aborted = new Promise<never>((_, reject) => {

@@ -1,8 +1,9 @@
 // A turn on the server as a client value: its events and its result, each requested only when it is used.
 //
-// The response that started the turn carries a stream. Exactly one consumer uses it: the first iteration of `events`, or `result` if
-// no code iterates. A second iteration opens a connection of its own. If neither happens within `unreadStreamMs`, the stream is
-// closed, because an open connection occupies one of the few that a browser allows per host and keeps a Node process alive.
+// The response that started the turn carries a stream. Exactly one consumer uses it: the first iteration of `events`,
+// or `result` if no code iterates. A second iteration opens a connection of its own. If neither happens within
+// `unreadStreamMs`, the stream is closed, because an open connection occupies one of the few that a browser allows per
+// host and keeps a Node process alive.
 //
 // Where the result comes from, in this order:
 //   1. the frame `end` that a reader has already received;
@@ -94,7 +95,8 @@ export function clientTurn(sender: Sender, { sessionId, turnId, stream, reopen, 
     sessionId,
     turnId,
     events,
-    // Requested on first access and cached. The empty handler keeps a rejection that the program ignores from ending a Node process.
+    // Requested on first access and cached. The empty handler keeps a rejection that the program ignores from ending a
+    // Node process.
     get result() {
       result ??= readResult();
       result.catch(() => undefined);
@@ -120,7 +122,10 @@ async function firstOf(
   }
 }
 
-/** Long polling: asks the server to wait for the result, and repeats while the turn is open (202). Every response resets the backoff. */
+/**
+ * Long polling: asks the server to wait for the result, and repeats while the turn is open (202). Every response resets
+ * the backoff.
+ */
 async function poll(sender: Sender, path: string, signal: AbortSignal): Promise<TurnEnd> {
   const backoff = new Backoff(sender.retry.streams, sender.retry, sender.clock);
   for (;;) {

@@ -1,5 +1,5 @@
-// The public types of the client. The verbs have the names and meanings of the durable runtime; values on the wire have the types of
-// `everturn/model`.
+// The public types of the client. The verbs have the names and meanings of the durable runtime; values on the wire have
+// the types of `everturn/model`.
 
 import type { Clock } from "../../core/clock/clock.ts";
 import type {
@@ -40,7 +40,10 @@ export type ClientOptions = {
   readonly retry?: Partial<ClientRetry>;
   /** A stream without data or heartbeat for this many milliseconds counts as cut. Default: 60,000. */
   readonly silenceMs?: number;
-  /** Waits, timeouts and the randomness of backoff come from it; its times are in milliseconds. Default: the system clock. */
+  /**
+   * Waits, timeouts and the randomness of backoff come from it; its times are in milliseconds. Default: the system
+   * clock.
+   */
   readonly clock?: Clock;
 };
 
@@ -49,9 +52,15 @@ export type ClientOptions = {
  * whole is waited. `Retry-After` of the server is respected up to 60 seconds; a longer one fails the request.
  */
 export type ClientRetry = {
-  /** How often a request is sent again before it fails. Default: 4. A request that is not idempotent is not repeated once the server may have processed it. */
+  /**
+   * How often a request is sent again before it fails. Default: 4. A request that is not idempotent is not repeated
+   * once the server may have processed it.
+   */
   readonly requests: number;
-  /** How often in a row a stream, or a wait for a result, reconnects without receiving data. Default: 12, which is about a minute. */
+  /**
+   * How often in a row a stream, or a wait for a result, reconnects without receiving data. Default: 12, which is about
+   * a minute.
+   */
   readonly streams: number;
   /** The first delay, in milliseconds. Default: 200. */
   readonly baseMs: number;
@@ -78,9 +87,9 @@ export type DriveOptions = TurnOptions &
 /** Options of `reply` and `send`. */
 type MessageOptions = DriveOptions & {
   /**
-   * What to do with the message while a turn is open: `"steer"` adds it to the turn, `"queue"` makes it the next turn, `"interrupt"` cancels the
-   * turn and makes it the next turn, `"reject"` rejects with `conflict`. Default: the policy of the engine on the server, otherwise `"reject"` for
-   * `reply` and `"steer"` for `send`.
+   * What to do with the message while a turn is open: `"steer"` adds it to the turn, `"queue"` makes it the next turn,
+   * `"interrupt"` cancels the turn and makes it the next turn, `"reject"` rejects with `conflict`. Default: the policy
+   * of the engine on the server, otherwise `"reject"` for `reply` and `"steer"` for `send`.
    */
   readonly whenBusy?: WhenBusy;
 };
@@ -122,7 +131,10 @@ export type DecisionAnswer = (
   | { readonly type: "approve"; readonly arguments?: JsonObject }
   | { readonly type: "deny"; readonly reason?: string }
 ) & {
-  /** `digest` of the pending call that was shown to the person who decides. If the call has changed meanwhile, the decision is refused (`call_changed`). */
+  /**
+   * `digest` of the pending call that was shown to the person who decides. If the call has changed meanwhile, the
+   * decision is refused (`call_changed`).
+   */
   readonly digest: string;
 };
 
@@ -172,8 +184,8 @@ export type EverturnClient = {
   /** Starts a session from text or user messages and runs its first turn. */
   readonly start: (input: string | readonly UserInput[], options?: BeginOptions) => Promise<ClientTurn>;
   /**
-   * Adds a user message, a text or a message with images and files, and runs a turn. If the session asked a question, the message is the answer. While a turn is open, `whenBusy` decides; by
-   * default the call rejects with `conflict`.
+   * Adds a user message, a text or a message with images and files, and runs a turn. If the session asked a question,
+   * the message is the answer. While a turn is open, `whenBusy` decides; by default the call rejects with `conflict`.
    */
   readonly reply: (id: string, message: string | UserInput, options?: MessageOptions) => Promise<ClientTurn>;
   /** Sends a user message like `reply`, but steers an open turn by default. */
@@ -240,11 +252,15 @@ export type EverturnClient = {
     options?: CallOptions & { readonly after?: number | string; readonly limit?: number },
   ) => Promise<Page<Message>>;
   /**
-   * Returns a chat for `useChat` of the AI SDK: all its messages, as UI messages, and its open turn. The server sends them in pages, which are read one after the
-   * other. The handler of the server needs the dialect `aiSdkChat()`; otherwise this rejects with `no_such_route`.
+   * Returns a chat for `useChat` of the AI SDK: all its messages, as UI messages, and its open turn. The server sends
+   * them in pages, which are read one after the other. The handler of the server needs the dialect `aiSdkChat()`;
+   * otherwise this rejects with `no_such_route`.
    */
   readonly chat: (id: string, options?: CallOptions) => Promise<ClientChat>;
-  /** Returns a page of sessions, most recently changed first. `status` and `engine` select sessions; such a page may be short and still have a `next`. */
+  /**
+   * Returns a page of sessions, most recently changed first. `status` and `engine` select sessions; such a page may be
+   * short and still have a `next`.
+   */
   readonly list: (options?: PageOptions & SessionFilter) => Promise<Page<SessionSummary>>;
   /** Deletes a session. */
   readonly delete: (id: string, options?: CallOptions) => Promise<void>;
@@ -258,7 +274,10 @@ export type EverturnClient = {
    * open step.
    */
   readonly recover: (id: string, options?: CallOptions & { readonly from?: "step" }) => Promise<Recovered>;
-  /** Returns what a session has cost, by kind and by model. `null`: what the tenant's chat completions have cost, which belong to no session. */
+  /**
+   * Returns what a session has cost, by kind and by model. `null`: what the tenant's chat completions have cost, which
+   * belong to no session.
+   */
   readonly usage: (id: string | null, options?: CallOptions) => Promise<LedgerSum>;
 
   // Events and results.

@@ -1,4 +1,5 @@
-// Operations that read about the server, its engines and its turns. A handler serves them with its option `inspect`, and `exportTurn` with `records`.
+// Operations that read about the server, its engines and its turns. A handler serves them with its option `inspect`,
+// and `exportTurn` with `records`.
 
 import { get, json, post } from "./operation.ts";
 import { countQuery, objectSchema, textQuery } from "./schema.ts";

@@ -1,5 +1,6 @@
-// An operation of the HTTP API, declared once: the routes, the OpenAPI document and the requests of the client follow from its row (session-, turn- and
-// inspection-operations.ts). A row has no code; its implementation is in serve/http/routes.
+// An operation of the HTTP API, declared once: the routes, the OpenAPI document and the requests of the client follow
+// from its row (session-, turn- and inspection-operations.ts). A row has no code; its implementation is in
+// serve/http/routes.
 
 import type { JsonObject, TurnEnd, UserMessage } from "../../core/model/internal.ts";
 import type { Results } from "./results.ts";
@@ -12,8 +13,10 @@ import { resultRef } from "./results.ts";
  * What the handler takes for a request, and what the implementation gives it:
  *   nothing  a value
  *   page     a value; one of the few slots for pages in memory until the response is counted. The default
- *   turn     a turn that starts: a slot of the open turns until it ends, of the streams while the client reads or waits, of the pages to start it and for its result
- *   input    input to a turn, which starts one if none is open: a slot of the open turns until that turn ends, and of the pages
+ *   turn     a turn that starts: a slot of the open turns until it ends, of the streams while the client reads or
+ *            waits, of the pages to start it and for its result
+ *   input    input to a turn, which starts one if none is open: a slot of the open turns until that turn ends, and of
+ *            the pages
  *   wait     a turn: the slots of a client that waits for its result
  *   stream   events: a slot of the streams until the response ends, and of the pages to begin
  *   text     one JSON text in parts: a slot of the streams until the response ends, and of the pages for each part
@@ -60,13 +63,15 @@ type Declared<Query, Result, Use> = {
   readonly query?: { readonly [N in keyof Query]: QueryField<Query[N]> };
   readonly answers: Answers<Result>;
   /**
-   * Whether a request that is sent twice takes effect once. `key`: by its `Idempotency-Key`. `turn`: if its body names the turn. Default: always, as for what only reads
-   * or removes.
+   * Whether a request that is sent twice takes effect once. `key`: by its `Idempotency-Key`. `turn`: if its body names
+   * the turn. Default: always, as for what only reads or removes.
    */
   readonly idempotent?: "always" | "key" | "turn" | "never";
   /** Default: `page`. */
   readonly uses?: Use;
-  /** The turn of the session runs on, so the caller must be allowed to use the engine of the session. Default: false. */
+  /**
+   * The turn of the session runs on, so the caller must be allowed to use the engine of the session. Default: false.
+   */
   readonly drives?: boolean;
 };
 

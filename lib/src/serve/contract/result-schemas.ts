@@ -1,5 +1,6 @@
-// The JSON Schemas of results, for the OpenAPI document. The compiler checks that each describes its type, and openapi.test.ts that every operation returns what it
-// describes. Responses may have more fields than a schema lists. Separate from results.ts, because clients do not need them.
+// The JSON Schemas of results, for the OpenAPI document. The compiler checks that each describes its type, and
+// openapi.test.ts that every operation returns what it describes. Responses may have more fields than a schema lists.
+// Separate from results.ts, because clients do not need them.
 
 import type { Results } from "./results.ts";
 import type { Described } from "./schema.ts";

@@ -1,8 +1,10 @@
 // Schemas of requests and responses.
 //
-//   BodySchema<T>   the reader of a body, and the JSON Schema that describes it: what the server accepts and what the document says cannot differ
+//   BodySchema<T>   the reader of a body, and the JSON Schema that describes it: what the server accepts and what the
+//                   document says cannot differ
 //   QueryField<T>   the reader of a query parameter, and its description
-//   Described<T>    the JSON Schema of a response. It describes every value of `T`, which the compiler checks; a response may have more fields
+//   Described<T>    the JSON Schema of a response. It describes every value of `T`, which the compiler checks; a
+//                   response may have more fields
 //
 // Invariant: an object in a request has no fields that its schema does not list (`additionalProperties: false`).
 
@@ -57,7 +59,10 @@ type ObjectOf<F> = {
     : never;
 };
 
-/** An object with these fields and no others. Its type follows from the fields, or is named and then demands a field for each of its keys. */
+/**
+ * An object with these fields and no others. Its type follows from the fields, or is named and then demands a field for
+ * each of its keys.
+ */
 export function objectSchema<F extends FieldMap>(fields: F): BodySchema<ObjectOf<F>>;
 export function objectSchema<T extends object>(fields: BodyFields<T>): BodySchema<T>;
 export function objectSchema<T extends object>(fields: BodyFields<T>): BodySchema<T> {

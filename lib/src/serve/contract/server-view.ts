@@ -1,4 +1,5 @@
-// The answer of `GET /server`, which pages such as the studio read first. Server and client share it; core/ and durable/ do not use it.
+// The answer of `GET /server`, which pages such as the studio read first. Server and client share it; core/ and
+// durable/ do not use it.
 
 /** The server and what the caller may do there. */
 export type ServerView = {

@@ -1,4 +1,5 @@
-// Operations on whole sessions, and of the process. Lists return `{ items, next }`; `next` is an opaque cursor for `after`, or `null` on the last page.
+// Operations on whole sessions, and of the process. Lists return `{ items, next }`; `next` is an opaque cursor for
+// `after`, or `null` on the last page.
 
 import { sessionFilterStatuses } from "../../core/model/internal.ts";
 import { get, json, nothing, post, remove } from "./operation.ts";

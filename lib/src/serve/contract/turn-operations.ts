@@ -1,7 +1,7 @@
 // Operations on turns: those that start one, those that send input to a running one, and those that read events.
 //
-// An operation that starts a turn answers in the form that the client asks for (serve/http/routes/turn-answer.ts). Events are read with a cursor: `Last-Event-ID` or
-// `?after=`.
+// An operation that starts a turn answers in the form that the client asks for (serve/http/routes/turn-answer.ts).
+// Events are read with a cursor: `Last-Event-ID` or `?after=`.
 
 import type { BodyParts } from "./operation.ts";
 
@@ -38,7 +38,9 @@ const messageBody = ({ message, options, whenBusy }: BodyParts) =>
     options: optionalField(options),
   });
 
-/** The name recorded with a decision is that of the key. Earlier clients sent one, which is accepted and has no effect. */
+/**
+ * The name recorded with a decision is that of the key. Earlier clients sent one, which is accepted and has no effect.
+ */
 const ignoredName = optionalField(
   stringSchema,
   "Has no effect: the name of the API key is recorded with the decision.",

@@ -1,5 +1,5 @@
-// The options of a turn that a request may set. Server and client share the type; which of them a server accepts, and how it reads them, is in
-// serve/http/routes/turn-options.ts.
+// The options of a turn that a request may set. Server and client share the type; which of them a server accepts, and
+// how it reads them, is in serve/http/routes/turn-options.ts.
 
 import type { ModelName, PendingReason, ResponseFormat, ToolChoice, ToolMode } from "../../core/model/internal.ts";
 

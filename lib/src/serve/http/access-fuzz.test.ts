@@ -1,5 +1,5 @@
-// Random requests of every kind of caller. A model of the rules says which requests must be refused; the test counts violations, and shows that it finds them if the rules
-// allow everything or nothing.
+// Random requests of every kind of caller. A model of the rules says which requests must be refused; the test counts
+// violations, and shows that it finds them if the rules allow everything or nothing.
 
 import type { WorldSettings } from "../../../test/access-world.ts";
 
@@ -71,7 +71,10 @@ function isAllowed({ kind, action: asked }: Sent, waitsForDecision: boolean): bo
 
 type Counts = { sent: number; accepted: number; readonly violations: string[] };
 
-/** Sends the requests to one server, and counts the violations: a refusal that changed a row, an answer to a caller without a right, a refusal of one who has it. */
+/**
+ * Sends the requests to one server, and counts the violations: a refusal that changed a row, an answer to a caller
+ * without a right, a refusal of one who has it.
+ */
 async function play(requests: readonly Sent[], settings: WorldSettings): Promise<Counts> {
   const world = await accessWorld(settings);
   const counts: Counts = { sent: 0, accepted: 0, violations: [] };

@@ -1,4 +1,5 @@
-// Every route and dialect of the API for every kind of caller (law A2). The rows below say what each kind gets; a route of the OpenAPI document without a row fails.
+// Every route and dialect of the API for every kind of caller (law A2). The rows below say what each kind gets; a route
+// of the OpenAPI document without a row fails.
 
 import type { AccessWorld, Answer, Kind } from "../../../test/access-world.ts";
 
@@ -7,8 +8,9 @@ import { describe, expect, test } from "vitest";
 import { accessWorld, deciderRules, kinds } from "../../../test/access-world.ts";
 
 /**
- * What a caller gets. `done`: 2xx. `forbidden`: 403. `absent`: exactly the answer of a server on which the session does not exist. `taken`: 409, the id of a new session is
- * in use. `created`: 2xx, with a session of the caller. `unauthorized`: 401.
+ * What a caller gets. `done`: 2xx. `forbidden`: 403. `absent`: exactly the answer of a server on which the session does
+ * not exist. `taken`: 409, the id of a new session is in use. `created`: 2xx, with a session of the caller.
+ * `unauthorized`: 401.
  */
 type Outcome = "done" | "forbidden" | "absent" | "taken" | "created" | "unauthorized";
 
@@ -77,7 +79,10 @@ type Values = {
 type Row = {
   readonly route: string;
   readonly need: Need;
-  /** The session of callers other than the decider, who sees only the one that waits for an approval. Default: `pending`. */
+  /**
+   * The session of callers other than the decider, who sees only the one that waits for an approval. Default:
+   * `pending`.
+   */
   readonly on?: "pending" | "manual" | "done";
   readonly body?: (id: string, values: Values) => unknown;
   readonly query?: string;

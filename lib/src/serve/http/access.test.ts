@@ -1,4 +1,5 @@
-// What a key may reach: the engines it lists, its own context and its own name. The engine of a session belongs to the session.
+// What a key may reach: the engines it lists, its own context and its own name. The engine of a session belongs to the
+// session.
 
 import type { Auth, HttpOptions } from "everturn/http";
 import type { JsonObject } from "everturn/model";
@@ -19,7 +20,10 @@ import { sharedSessions } from "../../../test/shared-sessions.ts";
 const ada = "the-token-of-ada-000";
 const bob = "the-token-of-bob-000";
 
-/** A runtime with two engines: `strict`, whose tool `pay` takes an amount of at most 10, and `lax`, whose tool takes anything. */
+/**
+ * A runtime with two engines: `strict`, whose tool `pay` takes an amount of at most 10, and `lax`, whose tool takes
+ * anything.
+ */
 function world(auth: Auth, options: Partial<HttpOptions> = {}) {
   const contexts: unknown[] = [];
   const payWith = (schema: JsonObject) =>

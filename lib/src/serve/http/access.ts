@@ -1,9 +1,12 @@
-// Who may do what: the sessions of a tenant as one caller may use them (law A2). The only place that evaluates the rules `owns` and `decide` of the handler.
+// Who may do what: the sessions of a tenant as one caller may use them (law A2). The only place that evaluates the
+// rules `owns` and `decide` of the handler.
 //
 // Theory of operation
-//   Routes and dialects get no `Runtime`. They get `CallerSessions` and `CallerInspection`: the same verbs, each of which first finds out what the caller may do with the session of its id.
-//   A route cannot forget the check, because it cannot reach a session without it, and a new verb of the runtime is a compile error here until its right is declared.
-//   Verbs that concern other callers or all tenants (`sweep`, sums over all tenants) are part of neither; routes of operators use the runtime and the inspection.
+//   Routes and dialects get no `Runtime`. They get `CallerSessions` and `CallerInspection`: the same verbs, each of
+//   which first finds out what the caller may do with the session of its id. A route cannot forget the check, because
+//   it cannot reach a session without it, and a new verb of the runtime is a compile error here until its right is
+//   declared. Verbs that concern other callers or all tenants (`sweep`, sums over all tenants) are part of neither;
+//   routes of operators use the runtime and the inspection.
 //
 //   right    who has it                                                        what it allows
 //   own      the owner of the session, and who `owns` names                    everything except decisions
@@ -13,15 +16,18 @@
 //   Operators, and every caller with `auth: "none"`, are not limited: their verbs are those of the runtime.
 //
 // Decisions
-//   A decision is `decide`, a result for a call that waits for an approval or whose outcome is unknown, and a token for such a call. By default, an owner decides only
-//   in turns that other callers started: `startedBy` of the session. It is empty if a program or an older release started the turn, and then only operators decide.
-//   A decision does not change the context of the turn, which stays that of the caller that started it.
-//   A rule must allow the call as it was shown, and the call with the arguments of the approver: who may approve a small payment may not raise it.
-//   The rule is evaluated for a version of the session, and the verb is called for that version: a call that is pending again under the same id is another call.
+//   A decision is `decide`, a result for a call that waits for an approval or whose outcome is unknown, and a token for
+//   such a call. By default, an owner decides only in turns that other callers started: `startedBy` of the session. It
+//   is empty if a program or an older release started the turn, and then only operators decide. A decision does not
+//   change the context of the turn, which stays that of the caller that started it. A rule must allow the call as it
+//   was shown, and the call with the arguments of the approver: who may approve a small payment may not raise it. The
+//   rule is evaluated for a version of the session, and the verb is called for that version: a call that is pending
+//   again under the same id is another call.
 //
 // Invariants
-//   1. A caller without a right to a session cannot tell it from one that does not exist: the verb is called for a tenant without sessions, so its answer is the same
-//      by construction. Only the id of a new session is refused (409) if another caller has taken it.
+//   1. A caller without a right to a session cannot tell it from one that does not exist: the verb is called for a
+//      tenant without sessions, so its answer is the same by construction. Only the id of a new session is refused
+//      (409) if another caller has taken it.
 //   2. A rule of the program grants only with `true`. One that throws fails the request before anything was changed.
 //   3. `owns` and `decide` read no token of the caller.
 
@@ -40,8 +46,8 @@ export type OwnedSession = {
   /** The id of the session. */
   readonly id: string;
   /**
-   * The caller that started the session: its name, `key:` and a digest for an API key without a name, or the empty string for a caller of an `auth` function without
-   * a name. `null`: a program started it, or an older release.
+   * The caller that started the session: its name, `key:` and a digest for an API key without a name, or the empty
+   * string for a caller of an `auth` function without a name. `null`: a program started it, or an older release.
    */
   readonly owner: string | null;
   /** The callers whose input the newest turn has, as `owner` names them. Empty: no caller did, or an older release. */
@@ -78,8 +84,8 @@ export function checkedRules({ owns, decide }: AccessRules): AccessRules {
 export type CallerSessions = Omit<Runtime, keyof LimitedVerbs | OperatorVerb> &
   LimitedVerbs & {
     /**
-     * Throws 403 if the caller may not answer one of these calls. For requests with several answers, which are accepted one after the other: a request that is refused
-     * changes nothing. Absent: the caller is not limited.
+     * Throws 403 if the caller may not answer one of these calls. For requests with several answers, which are accepted
+     * one after the other: a request that is refused changes nothing. Absent: the caller is not limited.
      */
     readonly checkAnswers?: (id: string, toolCallIds: readonly string[]) => Promise<void>;
   };
@@ -90,7 +96,10 @@ type LimitedVerbs = {
   readonly recover: (id: string, options?: Parameters<Runtime["recover"]>[1]) => ReturnType<Runtime["recover"]>;
 };
 
-/** Inspection of the sessions that one caller may read. Other functions of inspection concern other callers, all tenants or the process. */
+/**
+ * Inspection of the sessions that one caller may read. Other functions of inspection concern other callers, all tenants
+ * or the process.
+ */
 export type CallerInspection = Pick<Inspection, "turns" | "timeline" | "effect" | "exportParts" | "search">;
 
 /** What a caller may use in one request. */
@@ -109,8 +118,8 @@ type SeenSession = OwnedSession & { readonly pendingToolCalls: readonly PendingT
 const impossibleVersion = -1;
 
 /**
- * The sessions of a tenant and their inspection for one request. `sessions`, `inspection`: those of the tenant. Rights are evaluated once a request; for decisions, each
- * time.
+ * The sessions of a tenant and their inspection for one request. `sessions`, `inspection`: those of the tenant. Rights
+ * are evaluated once a request; for decisions, each time.
  */
 export function callerAccess(
   sessions: Runtime,
@@ -157,8 +166,9 @@ export function callerAccess(
   };
 
   /**
-   * Evaluates the rules for answers to calls of these ids. Throws 403 if the caller may not answer one of them. `null`: the session does not exist for the caller.
-   * `edited`: arguments with which the caller approves, instead of those that were shown.
+   * Evaluates the rules for answers to calls of these ids. Throws 403 if the caller may not answer one of them. `null`:
+   * the session does not exist for the caller. `edited`: arguments with which the caller approves, instead of those
+   * that were shown.
    */
   const assess = async (sessionId: string, answered: readonly string[], edited: JsonObject | null = null) => {
     const view = await sessions.get(sessionId, { messages: 0 });
@@ -178,8 +188,9 @@ export function callerAccess(
   };
 
   /**
-   * Calls a verb that answers pending calls, if the caller may. `answered`: the ids of the calls. The verb gets the runtime and the version that the rules were evaluated
-   * for. `expected`: the version that the caller has named. `edited`: as for `assess`.
+   * Calls a verb that answers pending calls, if the caller may. `answered`: the ids of the calls. The verb gets the
+   * runtime and the version that the rules were evaluated for. `expected`: the version that the caller has named.
+   * `edited`: as for `assess`.
    */
   const answering = async <T>(
     sessionId: string,
@@ -208,8 +219,9 @@ export function callerAccess(
   };
 
   /**
-   * Finds the turn of a decision that the same named caller sends again after the call was answered, when it may not read the session any more; `null`: there is none.
-   * The name is part of what the idempotency key identifies. `repeat` calls the verb with a version that no session has.
+   * Finds the turn of a decision that the same named caller sends again after the call was answered, when it may not
+   * read the session any more; `null`: there is none. The name is part of what the idempotency key identifies. `repeat`
+   * calls the verb with a version that no session has.
    */
   const decidedBefore = async <T>(
     sessionId: string,
@@ -355,7 +367,10 @@ function owned({ id, owner, startedBy, metadata }: OwnedSession): OwnedSession {
   return { id, owner, startedBy, metadata };
 }
 
-/** The call as it would run with arguments of the person who approves it. Those of a call of a child agent cannot be changed. */
+/**
+ * The call as it would run with arguments of the person who approves it. Those of a call of a child agent cannot be
+ * changed.
+ */
 function withArguments(call: PendingToolCall, args: JsonObject): PendingToolCall {
   return { ...call, arguments: args, shown: { ...call.shown, arguments: args } };
 }
@@ -369,8 +384,8 @@ function optionsToContinue<Options extends { readonly turnContext?: JsonObject }
 }
 
 /**
- * The options of a verb that adds no input: a decision, a result, a step. The turn goes on with the context that it has: its tools act for the caller that
- * started it, not for the one that decides.
+ * The options of a verb that adds no input: a decision, a result, a step. The turn goes on with the context that it
+ * has: its tools act for the caller that started it, not for the one that decides.
  */
 function withoutContext<Options extends { readonly turnContext?: JsonObject }>(options: Options | undefined) {
   const { turnContext: _, ...others } = options ?? {};
@@ -389,7 +404,10 @@ function withoutToken({ tenant, name, context, limitKey, engines, operator }: Ca
   };
 }
 
-/** A tenant that has no sessions, because no other process or request knows its name: all its answers are those for sessions which do not exist. */
+/**
+ * A tenant that has no sessions, because no other process or request knows its name: all its answers are those for
+ * sessions which do not exist.
+ */
 function absentTenant(sessions: Runtime): Runtime {
   return sessions.tenant(absentName());
 }
@@ -417,7 +435,10 @@ function notDecider(what: "call" | "edited" = "call"): HttpError {
   );
 }
 
-/** Values of an iterable that is opened once the right to it is known. `return` reaches the inner iterator also while it waits for a value. */
+/**
+ * Values of an iterable that is opened once the right to it is known. `return` reaches the inner iterator also while it
+ * waits for a value.
+ */
 function laterIterable<T>(open: () => Promise<AsyncIterable<T>>): AsyncIterable<T> {
   return {
     [Symbol.asyncIterator]: () => {
@@ -434,7 +455,10 @@ function laterIterable<T>(open: () => Promise<AsyncIterable<T>>): AsyncIterable<
   };
 }
 
-/** A handle on a turn of a session that is read once the right to it is known. Waiting for the result begins at the first access, as for every handle. */
+/**
+ * A handle on a turn of a session that is read once the right to it is known. Waiting for the result begins at the
+ * first access, as for every handle.
+ */
 function laterHandle<Output>(
   sessionId: string,
   turnId: string | null,

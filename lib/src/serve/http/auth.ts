@@ -1,20 +1,25 @@
 // Authentication: maps a request to its caller, by bearer token (RFC 6750) or by a function of the operator.
 //
-// A caller is a tenant, a name, a context, a list of engines, and whether it operates the server. All of them come from the operator's configuration and never from the
-// request, so a request cannot choose another tenant's sessions, the name in a decision, or the data that tools receive about its caller.
+// A caller is a tenant, a name, a context, a list of engines, and whether it operates the server. All of them come from
+// the operator's configuration and never from the request, so a request cannot choose another tenant's sessions, the
+// name in a decision, or the data that tools receive about its caller.
 //
 // Identity
-//   Sessions belong to callers (access.ts), so each caller of a tenant has an identity, which is stored with the sessions that it starts:
-//     its name                        callers with a name. Two keys with one name are one caller, so a token can be replaced by a new one
-//     `key:` and a digest             API keys without a name: 16 hexadecimal digits of the SHA-256 of the token. Another token is another caller
-//     the empty string                callers of an `auth` function without a name: they cannot be told apart, and are one caller of their tenant
+//   Sessions belong to callers (access.ts), so each caller of a tenant has an identity, which is stored with the
+//   sessions that it starts:
+//     its name                        callers with a name. Two keys with one name are one caller, so a token can be
+//                                     replaced by a new one
+//     `key:` and a digest             API keys without a name: 16 hexadecimal digits of the SHA-256 of the token.
+//                                     Another token is another caller
+//     the empty string                callers of an `auth` function without a name: they cannot be told apart, and are
+//                                     one caller of their tenant
 //     none                            operators without a name, and `auth: "none"`
 //
 // Invariants
-//   1. Tokens are compared as SHA-256 digests with a constant-time comparison, and every configured key is compared, so the
-//      response time reveals neither a prefix of a token nor which key matched.
-//   2. `auth` fails closed: a value of the operator's function that is not a caller rejects the request or throws; no value
-//      other than a caller object authenticates.
+//   1. Tokens are compared as SHA-256 digests with a constant-time comparison, and every configured key is compared, so
+//      the response time reveals neither a prefix of a token nor which key matched.
+//   2. `auth` fails closed: a value of the operator's function that is not a caller rejects the request or throws; no
+//      value other than a caller object authenticates.
 //   3. No token appears in an error message.
 
 import type { JsonObject } from "../../core/model/internal.ts";
@@ -29,27 +34,31 @@ export type Caller = {
   /** The tenant whose sessions the caller reaches. Default: the shared tenant without a name. */
   readonly tenant?: string;
   /**
-   * The identity of the caller in its tenant: the sessions that it starts belong to it, and it is recorded with approvals and denials. A request cannot state another
-   * one. Up to 256 characters, not beginning with `key:`. Default: an API key without a name is a caller of its own as long as its token is not changed; callers without
-   * a name of an `auth` function are one caller of their tenant; and no name is recorded with decisions.
+   * The identity of the caller in its tenant: the sessions that it starts belong to it, and it is recorded with
+   * approvals and denials. A request cannot state another one. Up to 256 characters, not beginning with `key:`.
+   * Default: an API key without a name is a caller of its own as long as its token is not changed; callers without a
+   * name of an `auth` function are one caller of their tenant; and no name is recorded with decisions.
    */
   readonly name?: string;
-  /** The context of turns that this caller starts, in sessions of any caller. Tool handlers receive it. Default: `{}`. */
+  /**
+   * The context of turns that this caller starts, in sessions of any caller. Tool handlers receive it. Default: `{}`.
+   */
   readonly context?: JsonObject;
   /**
-   * What the limits per key of the runtime count the caller's turns under, for instance the id of the user (`perLimitKey`). A request cannot choose it. Up to
-   * 256 characters. Default: none.
+   * What the limits per key of the runtime count the caller's turns under, for instance the id of the user
+   * (`perLimitKey`). A request cannot choose it. Up to 256 characters. Default: none.
    */
   readonly limitKey?: string;
   /**
-   * The names of the engines that the caller may use, also those of `/v1/chat/completions`. A session that is started without an engine has
-   * `default` if it is listed, otherwise the first one. Default: all engines.
+   * The names of the engines that the caller may use, also those of `/v1/chat/completions`. A session that is started
+   * without an engine has `default` if it is listed, otherwise the first one. Default: all engines.
    */
   readonly engines?: readonly string[];
   /**
-   * `true`: the caller operates the server. It reads all sessions of its tenant and decides in all of them. The inspection routes (`inspect` of the handler) show an
-   * operator the instructions of engines, the workers and the sums of all tenants, and let it start scenarios. Sessions of other tenants stay out of reach. Default:
-   * `false`; `true` with `auth: "none"`.
+   * `true`: the caller operates the server. It reads all sessions of its tenant and decides in all of them. The
+   * inspection routes (`inspect` of the handler) show an operator the instructions of engines, the workers and the sums
+   * of all tenants, and let it start scenarios. Sessions of other tenants stay out of reach. Default: `false`; `true`
+   * with `auth: "none"`.
    */
   readonly operator?: boolean;
 };
@@ -82,8 +91,8 @@ export function authenticator(auth: Auth): Authenticate {
   if (typeof auth === "function") {
     return async (request) => {
       const caller: unknown = await auth(request);
-      // The function may come from JavaScript without types. `undefined` and `false` reject like `null`; any other value that
-      // is not a caller is an error of the program (500), never an authenticated request.
+      // The function may come from JavaScript without types. `undefined` and `false` reject like `null`; any other
+      // value that is not a caller is an error of the program (500), never an authenticated request.
       if (caller === null || caller === undefined || caller === false) {
         throw unauthorized("the request was not authenticated");
       }
@@ -95,8 +104,8 @@ export function authenticator(auth: Auth): Authenticate {
     };
   }
   checkKeys(auth);
-  // The digests are computed by the first request and cached as a value, not as a promise: workerd allows no asynchronous work
-  // outside of a request, and forbids a request to await a promise that another request created.
+  // The digests are computed by the first request and cached as a value, not as a promise: workerd allows no
+  // asynchronous work outside of a request, and forbids a request to await a promise that another request created.
   let digests: readonly Uint8Array[] | null = null;
   return async (request) => {
     const token = /^Bearer +([^\s]+) *$/i.exec(request.headers.get("authorization") ?? "")?.[1];
@@ -104,7 +113,8 @@ export function authenticator(auth: Auth): Authenticate {
     const presentedDigest = await digestOf(token);
     digests ??= await Promise.all(auth.map((key) => digestOf(key.token)));
     let matchedKey: ApiKey | null = null;
-    // No early exit: all keys are compared whether or not one has matched, so that the time does not depend on the match.
+    // No early exit: all keys are compared whether or not one has matched, so that the time does not depend on the
+    // match.
     for (const [index, keyDigest] of digests.entries())
       if (constantTimeEqual(presentedDigest, keyDigest)) matchedKey = auth[index] ?? null;
     if (matchedKey === null) throw unauthorized("the bearer token is not valid");
@@ -121,7 +131,10 @@ function nameOf({ name }: Caller): string | null {
 /** Identities of keys without a name begin with it; names do not. */
 const keyPrefix = "key:";
 
-/** The identity of a key without a name. The digest has a prefix of its own, and is cut off, so that it is no digest with which a token can be looked up. */
+/**
+ * The identity of a key without a name. The digest has a prefix of its own, and is cut off, so that it is no digest
+ * with which a token can be looked up.
+ */
 async function keyIdentity({ token }: ApiKey): Promise<string> {
   const digest = await digestOf(`everturn caller\n${token}`);
   return keyPrefix + Array.from(digest.subarray(0, 8), (byte) => byte.toString(16).padStart(2, "0")).join("");
@@ -134,14 +147,17 @@ function isName(value: unknown): boolean {
   return typeof value === "string" && value.length <= longestCallerName && !value.startsWith(keyPrefix);
 }
 
-/** The context of a turn that the caller starts. Never that of another caller, so a caller without a context has an empty one. */
+/**
+ * The context of a turn that the caller starts. Never that of another caller, so a caller without a context has an
+ * empty one.
+ */
 export function contextOf({ context = {} }: Caller): JsonObject {
   return context;
 }
 
 /**
- * The engine of a session that the caller starts; `undefined`: the default of the runtime. Throws 403 if the caller may not use it. The error is
- * the same for engines that do not exist.
+ * The engine of a session that the caller starts; `undefined`: the default of the runtime. Throws 403 if the caller may
+ * not use it. The error is the same for engines that do not exist.
  */
 export function engineOfNew(caller: Caller, named: string | undefined): string | undefined {
   const { engines } = caller;
@@ -226,7 +242,8 @@ async function digestOf(token: string): Promise<Uint8Array> {
 
 /**
  * Constant-time comparison: reads every byte of both digests, wherever they first differ. Written by hand because
- * `timingSafeEqual` exists in Node and not in browsers or workers. Comparing digests also hides the length of the token.
+ * `timingSafeEqual` exists in Node and not in browsers or workers. Comparing digests also hides the length of the
+ * token.
  */
 function constantTimeEqual(left: Uint8Array, right: Uint8Array): boolean {
   let difference = left.length ^ right.length;

@@ -1,4 +1,5 @@
-// Reads of long sessions: every response is bounded in size and paged, the client reads all pages, and forks count against a quota.
+// Reads of long sessions: every response is bounded in size and paged, the client reads all pages, and forks count
+// against a quota.
 
 import type { HttpOptions } from "everturn/http";
 import type { HostStorage } from "everturn/runtime";
@@ -191,7 +192,8 @@ describe("forks count against the quota of their tenant", () => {
     const forks = Array.from({ length: 20 }, (_, index) => ask("POST", "/sessions/long/fork", { id: `f${index}` }));
     const statuses = (await Promise.all(forks)).map(({ status }) => status);
     expect(statuses.filter((status) => status === 201)).toHaveLength(2);
-    // Each fork reads the quota before its work. Only the two that were built read it again, for the batch that counts them.
+    // Each fork reads the quota before its work. Only the two that were built read it again, for the batch that counts
+    // them.
     expect(reads.quota).toBe(22);
   });
 
@@ -272,7 +274,10 @@ describe("results that are larger than the memory for unread responses", () => {
 describe("pages in memory at the same time", () => {
   type PageRequest = { readonly tenant: string };
 
-  /** Tenants with a session `long`. `pages` are the requests that have read messages, or the list of sessions, and have no response yet. */
+  /**
+   * Tenants with a session `long`. `pages` are the requests that have read messages, or the list of sessions, and have
+   * no response yet.
+   */
   async function world(tenants: readonly string[]) {
     const memory = memoryStorage();
     const requests = new AsyncLocalStorage<PageRequest>();

@@ -1,17 +1,21 @@
-// The memory of responses that their clients have not read yet: bytes of streams and of large JSON bodies, counted for each tenant and for the process.
+// The memory of responses that their clients have not read yet: bytes of streams and of large JSON bodies, counted for
+// each tenant and for the process.
 //
 // Theory of operation
-//   A response opens an account. Before it keeps bytes for its client it takes them from the budgets; when the client has read them it gives them back.
-//   If a budget is used up, responses whose clients have accepted nothing for `stalledMs` are disconnected first: of the same tenant if its budget is used
-//   up, otherwise of the tenant that holds the most. If that is not enough, the response waits and tries again. A waiting response keeps one event in
-//   memory, so waiting is bounded too: beyond the budget of the tenant, a response that would have to wait is disconnected. Its client can resume with
-//   its cursor.
-//   Large responses are written in slices. `nextSlice` lets a tenant write `slicesPerTick` of them in one tick of the event loop: hundreds of clients of one
-//   tenant, who read as fast as the server writes, would otherwise delay every request of other tenants in each turn.
+//   A response opens an account. Before it keeps bytes for its client it takes them from the budgets; when the client
+//   has read them it gives them back. If a budget is used up, responses whose clients have accepted nothing for
+//   `stalledMs` are disconnected first: of the same tenant if its budget is used up, otherwise of the tenant that holds
+//   the most. If that is not enough, the response waits and tries again. A waiting response keeps one event in memory,
+//   so waiting is bounded too: beyond the budget of the tenant, a response that would have to wait is disconnected. Its
+//   client can resume with its cursor. Large responses are written in slices. `nextSlice` lets a tenant write
+//   `slicesPerTick` of them in one tick of the event loop: hundreds of clients of one tenant, who read as fast as the
+//   server writes, would otherwise delay every request of other tenants in each turn.
 //
 // Invariants
-//   1. Bytes that are held and bytes that wait are each at most the budget of the tenant, apart from a single response that is larger.
-//   2. The clients of one tenant cannot use up the budget of another one, unless together with others they use up that of the process.
+//   1. Bytes that are held and bytes that wait are each at most the budget of the tenant, apart from a single response
+//      that is larger.
+//   2. The clients of one tenant cannot use up the budget of another one, unless together with others they use up that
+//      of the process.
 
 import type { Clock } from "../../core/clock/clock.ts";
 

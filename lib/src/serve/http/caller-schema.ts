@@ -1,11 +1,12 @@
-// Limits of JSON Schemas that HTTP callers send: tools and response formats of the Chat Completions API, and the options `output` and `responseFormat`.
+// Limits of JSON Schemas that HTTP callers send: tools and response formats of the Chat Completions API, and the
+// options `output` and `responseFormat`.
 //
-// A schema of a caller is passed to the provider. The schema of `output` is also compiled here, and the answer of the model is validated with it on the event
-// loop. A validation cannot be interrupted, so schemas whose cost is not linear in the size of the answer, with a small factor, are rejected
-// (schema-cost.ts).
+// A schema of a caller is passed to the provider. The schema of `output` is also compiled here, and the answer of the
+// model is validated with it on the event loop. A validation cannot be interrupted, so schemas whose cost is not linear
+// in the size of the answer, with a small factor, are rejected (schema-cost.ts).
 //
-//   every schema    at most `maxObjects` objects and lists, nested at most `maxDepth` levels; `min…` keywords at most `maxMinimum`, because programs that
-//                   generate values for a schema allocate that much
+//   every schema    at most `maxObjects` objects and lists, nested at most `maxDepth` levels; `min…` keywords at most
+//                   `maxMinimum`, because programs that generate values for a schema allocate that much
 
 import type { JsonObject } from "../../core/model/internal.ts";
 import type { Shape } from "../../core/model/parse/reading.ts";
@@ -38,7 +39,10 @@ export const validatedSchema: BodySchema<JsonObject> = {
   schema: { type: "object" },
 };
 
-/** What is too large in a schema; `null`: nothing. Keywords are not told apart from property names, which are rarely named like these. */
+/**
+ * What is too large in a schema; `null`: nothing. Keywords are not told apart from property names, which are rarely
+ * named like these.
+ */
 function sizeProblem(schema: object): string | null {
   const stack: { readonly value: object; readonly depth: number }[] = [{ value: schema, depth: 1 }];
   let objects = 0;

@@ -1,19 +1,22 @@
-// Which files and URLs a caller may put into content: user messages, results of tools, and posts of the other protocols. Every route uses this file.
+// Which files and URLs a caller may put into content: user messages, results of tools, and posts of the other
+// protocols. Every route uses this file.
 //
-// The library fetches no URL of content; the provider of the model does, and some providers run in the operator's network. A URL of a private
-// address could reach services there (SSRF, server-side request forgery), and a file id of the operator's provider account could belong to another
-// tenant.
+// The library fetches no URL of content; the provider of the model does, and some providers run in the operator's
+// network. A URL of a private address could reach services there (SSRF, server-side request forgery), and a file id of
+// the operator's provider account could belong to another tenant.
 //
 // Rules
-//   1. A URL has the scheme `https:` or `data:`, no user name and no password. The text has no backslash, control or invisible character, and its host
-//      is written as `URL` writes it: the provider may use another parser, which would find another host in the same text.
-//   2. The host of an `https:` URL is public: no private, loopback, link-local or otherwise reserved address, in any notation, and no name of a
-//      local network. With an allowlist (`contentHosts`) it is also one of the listed hosts.
-//   3. File ids of a provider need `providerFiles`, and so do URLs of the Gemini API: it reads them as files of the account whose key the request has. Paths of files on this machine are never accepted.
+//   1. A URL has the scheme `https:` or `data:`, no user name and no password. The text has no backslash, control or
+//      invisible character, and its host is written as `URL` writes it: the provider may use another parser, which
+//      would find another host in the same text.
+//   2. The host of an `https:` URL is public: no private, loopback, link-local or otherwise reserved address, in any
+//      notation, and no name of a local network. With an allowlist (`contentHosts`) it is also one of the listed hosts.
+//   3. File ids of a provider need `providerFiles`, and so do URLs of the Gemini API: it reads them as files of the
+//      account whose key the request has. Paths of files on this machine are never accepted.
 //   4. Parts of a tool result follow the same rules as parts of a message, and have no provider options.
 //
-// Limits. A public name may resolve to a private address, and the server of a URL may redirect to one. Only the provider, which resolves the name and
-// follows the redirect, can check that; the allowlist excludes such hosts.
+// Limits. A public name may resolve to a private address, and the server of a URL may redirect to one. Only the
+// provider, which resolves the name and follows the redirect, can check that; the allowlist excludes such hosts.
 
 import type { ContentSource, Json, UserPart } from "../../core/model/internal.ts";
 
@@ -83,8 +86,8 @@ export function partProblem(part: UserPart, policy: ContentPolicy): string | nul
 }
 
 /**
- * Rejects the result of a tool with 400 if it is a list of parts with a file or URL that the caller may not use. Any other value is data, which the
- * model reads as text. `place` is the path of the result in the body.
+ * Rejects the result of a tool with 400 if it is a list of parts with a file or URL that the caller may not use. Any
+ * other value is data, which the model reads as text. `place` is the path of the result in the body.
  */
 export function checkToolContent(content: Json, policy: ContentPolicy, place: readonly (string | number)[]): void {
   if (!Array.isArray(content)) return;
@@ -123,7 +126,10 @@ function matches(host: string, allowed: string): boolean {
   return allowed.startsWith("*.") ? host.endsWith(allowed.slice(1)) : host === allowed;
 }
 
-/** Names that resolve inside of a machine or a network (RFC 6761, RFC 6762, RFC 8375, `.internal`, reserved by ICANN, and those of clusters). */
+/**
+ * Names that resolve inside of a machine or a network (RFC 6761, RFC 6762, RFC 8375, `.internal`, reserved by ICANN,
+ * and those of clusters).
+ */
 const localNames =
   /(?:^|\.)(?:localhost|localdomain|local|internal|intranet|lan|home|corp|private|home\.arpa|svc|consul|test|invalid|onion)$/;
 
@@ -157,7 +163,10 @@ function groupsOf(address: string): readonly number[] {
   return groups.toSpliced(first?.length ?? 0, known).map((group) => Number.parseInt(group, 16));
 }
 
-/** Only global unicast (2000::/3) is public, without documentation addresses and without tunnels that contain an IPv4 address. */
+/**
+ * Only global unicast (2000::/3) is public, without documentation addresses and without tunnels that contain an IPv4
+ * address.
+ */
 function isPublicIpv6(groups: readonly number[]): boolean {
   const [first = 0, second = 0] = groups;
   if (first < 0x2000 || first > 0x3fff) return false;

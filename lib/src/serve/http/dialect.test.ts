@@ -1,4 +1,5 @@
-// Dialects as an option of the handler: which routes exist, the format of their errors, and dialects that cannot be served together.
+// Dialects as an option of the handler: which routes exist, the format of their errors, and dialects that cannot be
+// served together.
 
 import type { Dialect } from "everturn/http";
 

@@ -1,4 +1,5 @@
-// Dialects: protocols of other libraries, which a handler serves beside its own API. The handler knows none of them; `createHandler` gets them as values (serve/dialects).
+// Dialects: protocols of other libraries, which a handler serves beside its own API. The handler knows none of them;
+// `createHandler` gets them as values (serve/dialects).
 
 import type { ContentPolicy } from "./content-policy.ts";
 import type { Route } from "./routes/route.ts";
@@ -7,15 +8,22 @@ import { MisuseError } from "../../core/model/internal.ts";
 import { errorResponse } from "./failure.ts";
 
 /**
- * A protocol of another library that {@link createHandler} serves: `aiSdkChat()`, `agUi()` or `openaiCompletions(engines)`. Only the functions of this entry point return
- * one; the types of routes are internal and may change in any release.
+ * A protocol of another library that {@link createHandler} serves: `aiSdkChat()`, `agUi()` or
+ * `openaiCompletions(engines)`. Only the functions of this entry point return one; the types of routes are internal and
+ * may change in any release.
  */
 export type Dialect = {
   /** Names the dialect in errors. A handler takes one dialect of a name. */
   readonly name: string;
-  /** Returns the routes of the dialect. `createHandler` calls it once and serves the routes as it does its own: the same authentication, limits and OpenAPI document. */
+  /**
+   * Returns the routes of the dialect. `createHandler` calls it once and serves the routes as it does its own: the same
+   * authentication, limits and OpenAPI document.
+   */
   readonly routes: (settings: DialectSettings) => readonly Route[];
-  /** The response for an error of one of the routes, in the error format of the dialect. Default: the format of the handler's own API. */
+  /**
+   * The response for an error of one of the routes, in the error format of the dialect. Default: the format of the
+   * handler's own API.
+   */
   readonly errorResponse?: (error: unknown) => Response;
 };
 
@@ -33,8 +41,8 @@ export type DialectSettings = {
 export type ServedRoute = { readonly route: Route; readonly errorResponse: (error: unknown) => Response };
 
 /**
- * The routes of dialects. Throws `MisuseError` for two dialects of one name, and for a path that another dialect or the API itself (`ownRoutes`) serves, with any
- * method: which of the two routes answered would depend on their order.
+ * The routes of dialects. Throws `MisuseError` for two dialects of one name, and for a path that another dialect or the
+ * API itself (`ownRoutes`) serves, with any method: which of the two routes answered would depend on their order.
  */
 export function dialectRoutes(
   dialects: readonly Dialect[],

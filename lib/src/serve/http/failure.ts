@@ -1,15 +1,17 @@
 // Errors as HTTP responses: a status, and `{ error: failure }` as JSON.
 //
-// Two kinds of failures reach a client. `HttpError` is thrown by this folder when it rejects a request (reasons and statuses:
-// core/model/failure/http-reason.ts). All others are failures of the library, whose status comes from `httpStatusOf`.
+// Two kinds of failures reach a client. `HttpError` is thrown by this folder when it rejects a request (reasons and
+// statuses: core/model/failure/http-reason.ts). All others are failures of the library, whose status comes from
+// `httpStatusOf`.
 //
-// Redaction. Responses disclose what the caller can act on and nothing that only the operator may see. Messages of providers,
-// engine configuration and storages may contain account names, host names and file paths, so such a failure is described by its
-// reason alone; `cause` and `raw` are removed. Failures also occur inside successful responses (the end of a turn, an event, a
-// failed session), so `redactedJson` redacts every failure in a response body, at any depth.
+// Redaction. Responses disclose what the caller can act on and nothing that only the operator may see. Messages of
+// providers, engine configuration and storages may contain account names, host names and file paths, so such a failure
+// is described by its reason alone; `cause` and `raw` are removed. Failures also occur inside successful responses (the
+// end of a turn, an event, a failed session), so `redactedJson` redacts every failure in a response body, at any depth.
 //
 // Invariants
-//   1. Every response body except a turn record is written by `errorResponse`, `redactedJson` or `redactedText`, or contains no failure.
+//   1. Every response body except a turn record is written by `errorResponse`, `redactedJson` or `redactedText`, or
+//      contains no failure.
 //   2. An error that is not one of the library's becomes 500 `internal` with a fixed message.
 
 import type { RedactionPlace } from "../../core/engine/internal.ts";
@@ -83,8 +85,8 @@ export function failureOf(error: unknown): { readonly status: number; readonly f
   }
   if (error instanceof MisuseError) {
     const { reason, message, path } = error;
-    // In a program, `invalid_status` is a bug of the caller. Over HTTP it is a conflict: another client may have changed the
-    // session between two requests.
+    // In a program, `invalid_status` is a bug of the caller. Over HTTP it is a conflict: another client may have
+    // changed the session between two requests.
     return { status: reason === "invalid_status" ? 409 : 400, failure: { type: "misuse", reason, message, path } };
   }
   if (isEverturnError(error))
@@ -105,7 +107,10 @@ function publicFailure(failure: Failure): HttpFailure {
   };
 }
 
-/** The message that a client may read: the original one, or one made of the reason if the original may name accounts, hosts or files. */
+/**
+ * The message that a client may read: the original one, or one made of the reason if the original may name accounts,
+ * hosts or files.
+ */
 function publicMessage({
   type,
   reason,
@@ -132,7 +137,10 @@ function publicMessage({
   }
 }
 
-/** The part of a message before the text of an exception that a hook or another function of the program threw. The text may name hosts, paths or queries. */
+/**
+ * The part of a message before the text of an exception that a hook or another function of the program threw. The text
+ * may name hosts, paths or queries.
+ */
 const programError = /^(?:a function of the program threw while [^:]*|Failed to refresh execution environment)(?=:)/;
 
 /** Reasons for which a provider rejects the content of a request. Their messages help the caller to change it. */
@@ -145,19 +153,26 @@ const callerCausedReasons: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Replaces the text of an exception, which may name hosts, paths or queries. A failure that a tool returns (`fail`) is written for its reader and stays visible. The id is that
- * of the call: telemetry and the log of the server report the exception with it.
+ * Replaces the text of an exception, which may name hosts, paths or queries. A failure that a tool returns (`fail`) is
+ * written for its reader and stays visible. The id is that of the call: telemetry and the log of the server report the
+ * exception with it.
  */
 function hiddenToolError(toolCallId: unknown): string {
   return `the tool failed${typeof toolCallId === "string" ? ` (error of call ${toolCallId})` : ""}`;
 }
 
-/** The message of a failed tool call that a caller may read. `reason`: of the failure, or the code of a stored tool message. */
+/**
+ * The message of a failed tool call that a caller may read. `reason`: of the failure, or the code of a stored tool
+ * message.
+ */
 export function publicToolMessage(reason: string | null, toolCallId: string | null, message: string): string {
   return raisedToolReasons.has(reason ?? "") ? hiddenToolError(toolCallId) : message;
 }
 
-/** Keys whose values are ids and words of the protocol, not texts. Inside of data (`dataKeys`) they are texts like all others. */
+/**
+ * Keys whose values are ids and words of the protocol, not texts. Inside of data (`dataKeys`) they are texts like all
+ * others.
+ */
 const notTexts: ReadonlySet<string> = new Set([
   "id",
   "type",
@@ -188,12 +203,18 @@ const dataKeys: ReadonlySet<string> = new Set([
   "termination",
 ]);
 
-/** Serialises a response body: redacts every failure in it, at any depth, and applies the redaction hook of the program to its texts. */
+/**
+ * Serialises a response body: redacts every failure in it, at any depth, and applies the redaction hook of the program
+ * to its texts.
+ */
 export function redactedJson(body: unknown, place: "message" | "event" = "message"): string {
   return JSON.stringify(hasRedaction() ? hooked(body, place, false) : body, (_, part: unknown) => redactFailure(part));
 }
 
-/** Stands for a long string in JSON. Random, so that no text of a caller contains it. Created at the first use: some platforms have no random numbers before the first request. */
+/**
+ * Stands for a long string in JSON. Random, so that no text of a caller contains it. Created at the first use: some
+ * platforms have no random numbers before the first request.
+ */
 let mark: string | null = null;
 
 /** Like `redactedJson`; a value with long strings is rendered in slices, when they are needed. */
@@ -213,7 +234,10 @@ export function redactedRecord(record: object): string {
   return JSON.stringify(hasRedaction() ? hooked(record, "record", false) : record);
 }
 
-/** A copy of a JSON value with the redaction hook applied to its texts. `isData`: the value is inside of one of `dataKeys`. */
+/**
+ * A copy of a JSON value with the redaction hook applied to its texts. `isData`: the value is inside of one of
+ * `dataKeys`.
+ */
 function hooked(value: unknown, place: RedactionPlace, isData: boolean, key = ""): unknown {
   if (typeof value === "string") return isData || !notTexts.has(key) ? redacted(value, place) : value;
   if (Array.isArray(value)) return value.map((item: unknown) => hooked(item, place, isData, key));

@@ -1,5 +1,5 @@
-// Regression tests of the handler: slots that were not released, responses that disclosed too much, and callers that blocked
-// each other.
+// Regression tests of the handler: slots that were not released, responses that disclosed too much, and callers that
+// blocked each other.
 
 import type { HostStorage } from "everturn/runtime";
 

@@ -2,29 +2,36 @@
 //
 // Theory of operation
 //   `createHandler` builds a route table once (sessions, turns, the routes of the dialects, health, OpenAPI) and mounts
-//   it in a Hono router, which the first request builds (hono.ts). It knows no dialect: the protocols of other libraries are values that it gets (dialect.ts). It owns no socket and no session state: the server around it owns connections, the runtime owns turns.
-//   Several processes can serve one storage, and a client may resume a stream at any of them.
+//   it in a Hono router, which the first request builds (hono.ts). It knows no dialect: the protocols of other
+//   libraries are values that it gets (dialect.ts). It owns no socket and no session state: the server around it owns
+//   connections, the runtime owns turns. Several processes can serve one storage, and a client may resume a stream at
+//   any of them.
 //
 // Order of operations for a request. Each check runs before anything that costs more or discloses more.
 //   1. CORS (only with `origins`): response headers and preflight requests, by Hono's middleware.
 //   2. Routing. An unknown path is 404 and a wrong method 405 with `Allow`, both without authentication.
 //   3. Shutdown: a process that stops rejects with 503 and `Retry-After`.
-//   4. Host allowlist (`hosts`): prevents DNS rebinding. A page whose host name resolves to this machine passes the same-origin
-//      policy of the browser; only the `Host` header shows the foreign name.
+//   4. Host allowlist (`hosts`): prevents DNS rebinding. A page whose host name resolves to this machine passes the
+//      same-origin policy of the browser; only the `Host` header shows the foreign name.
 //   5. Authentication (auth.ts): bearer tokens with constant-time comparison. Routes with `access: "open"` skip it.
-//   6. Origin check for methods other than GET and HEAD: prevents CSRF. A browser sends `Origin` with such requests; one that is
-//      neither this host nor in `origins` is rejected. This matters for `auth: "none"` and for cookies in an auth function.
-//      Fetch metadata (`Sec-Fetch-Site`) is checked for every method: a page of another site cannot include a response as a script or image.
-//   7. A slot of the `requests` limits, which have shares for each tenant and address. Open routes and cancels have slots of their own
-//      (limits.ts).
-//      At most `startsPerTick` requests of a tenant begin in one tick of the event loop (tenant-ticks.ts).
-//   8. The body, with its limits of size and time (input.ts), then `Idempotency-Key` and path parameters with their length limit. The length
-//      limit and the rejection of `.` and `..` as new ids (path traversal) keep every id addressable.
-//   9. The route: checks body and query against its schema, uses sessions as the rules `owns` and `decide` allow the caller (access.ts), takes the slots that its operation declares (routes/operation-route.ts, limits.ts), calls the runtime. What reads or returns what may
-//      be large (pages, results of turns, the row of a session before a turn starts, the newest message of a chat) waits for a page slot first, which it holds until its response counts in the budget of
-//      unread responses (byte-budget.ts): at most 2 pages of a tenant, and 8 of the process, are read and rendered at the same time.
-//  10. Streams (sse.ts): backpressure, heartbeats, disconnection of slow clients. The SSE `id` is a cursor; `Last-Event-ID`
-//      resumes after it, in this process or in another one.
+//   6. Origin check for methods other than GET and HEAD: prevents CSRF. A browser sends `Origin` with such requests;
+//      one that is neither this host nor in `origins` is rejected. This matters for `auth: "none"` and for cookies in
+//      an auth function. Fetch metadata (`Sec-Fetch-Site`) is checked for every method: a page of another site cannot
+//      include a response as a script or image.
+//   7. A slot of the `requests` limits, which have shares for each tenant and address. Open routes and cancels have
+//      slots of their own (limits.ts). At most `startsPerTick` requests of a tenant begin in one tick of the event loop
+//      (tenant-ticks.ts).
+//   8. The body, with its limits of size and time (input.ts), then `Idempotency-Key` and path parameters with their
+//      length limit. The length limit and the rejection of `.` and `..` as new ids (path traversal) keep every id
+//      addressable.
+//   9. The route: checks body and query against its schema, uses sessions as the rules `owns` and `decide` allow the
+//      caller (access.ts), takes the slots that its operation declares (routes/operation-route.ts, limits.ts), calls
+//      the runtime. What reads or returns what may be large (pages, results of turns, the row of a session before a
+//      turn starts, the newest message of a chat) waits for a page slot first, which it holds until its response counts
+//      in the budget of unread responses (byte-budget.ts): at most 2 pages of a tenant, and 8 of the process, are read
+//      and rendered at the same time.
+//  10. Streams (sse.ts): backpressure, heartbeats, disconnection of slow clients. The SSE `id` is a cursor;
+//      `Last-Event-ID` resumes after it, in this process or in another one.
 //
 // Failure cases
 //   rejected by a check      4xx with a failure as JSON, and nothing was started
@@ -36,11 +43,13 @@
 //
 // Invariants
 //   1. No session is read or written before steps 3 to 6 have passed.
-//   2. The tenant, the identity of the caller, its context and the limit key come from `auth`, never from the request. So does the name recorded with a decision, if `auth`
-//      names the caller.
+//   2. The tenant, the identity of the caller, its context and the limit key come from `auth`, never from the request.
+//      So does the name recorded with a decision, if `auth` names the caller.
 //   3. Every acquired slot is released, also when a route throws or a client disconnects.
-//   4. Responses contain no cause, provider message or storage message (failure.ts), except turn records with `records: true`.
-//   5. The served routes and the OpenAPI document come from the same declarations (serve/contract), and so do the requests of the client.
+//   4. Responses contain no cause, provider message or storage message (failure.ts), except turn records with
+//      `records: true`.
+//   5. The served routes and the OpenAPI document come from the same declarations (serve/contract), and so do the
+//      requests of the client.
 
 import type { Clock } from "../../core/clock/clock.ts";
 import type { Runtime } from "../../durable/internal.ts";
@@ -94,26 +103,31 @@ export type HttpOptions = {
   /** How requests are authenticated. */
   readonly auth: Auth;
   /**
-   * Widens to whom a session belongs: returns `true` if the caller may read, continue, fork and delete it like the caller that started it. Called for every session that
-   * a caller did not start itself; operators are not limited. Default: a session belongs to the caller that started it, and one that a program started to operators.
+   * Widens to whom a session belongs: returns `true` if the caller may read, continue, fork and delete it like the
+   * caller that started it. Called for every session that a caller did not start itself; operators are not limited.
+   * Default: a session belongs to the caller that started it, and one that a program started to operators.
    */
   readonly owns?: NonNullable<AccessRules["owns"]>;
   /**
-   * Who decides about calls that need an approval, or whose outcome is unknown. `"own"`: every caller to whom the session belongs, also the one that started the turn.
-   * A function: returns `true` if the caller may decide; such a caller may also read the session while the call is pending. Decide by `call.shown`, which is what runs:
-   * `call.name` and `call.arguments` are what the model called. For an approval with changed arguments it is called once more, with these arguments in both places,
-   * and has to return `true` again. Default: a caller to whom the session belongs, except the callers that started the turn. Operators always decide.
+   * Who decides about calls that need an approval, or whose outcome is unknown. `"own"`: every caller to whom the
+   * session belongs, also the one that started the turn. A function: returns `true` if the caller may decide; such a
+   * caller may also read the session while the call is pending. Decide by `call.shown`, which is what runs: `call.name`
+   * and `call.arguments` are what the model called. For an approval with changed arguments it is called once more, with
+   * these arguments in both places, and has to return `true` again. Default: a caller to whom the session belongs,
+   * except the callers that started the turn. Operators always decide.
    */
   readonly decide?: NonNullable<AccessRules["decide"]>;
   /** The mount path, for example `/api/everturn`. Default: the root. */
   readonly basePath?: string;
   /**
-   * Protocols of other libraries that are served beside the API: `aiSdkChat()`, `agUi()`, `openaiCompletions(engines)`. Two dialects of one name, and a path that two of them or the API serve,
-   * are a `MisuseError`. None by default: their routes do not exist.
+   * Protocols of other libraries that are served beside the API: `aiSdkChat()`, `agUi()`, `openaiCompletions(engines)`.
+   * Two dialects of one name, and a path that two of them or the API serve, are a `MisuseError`. None by default: their
+   * routes do not exist.
    */
   readonly dialects?: readonly Dialect[];
   /**
-   * Allowlist of turn options that callers may set besides `engine`, `version` and `waits`. `instructions` also allows system and developer messages of `openaiCompletions`. None by default.
+   * Allowlist of turn options that callers may set besides `engine`, `version` and `waits`. `instructions` also allows
+   * system and developer messages of `openaiCompletions`. None by default.
    */
   readonly allow?: readonly AllowedOption[];
   /**
@@ -122,19 +136,21 @@ export type HttpOptions = {
    */
   readonly records?: boolean;
   /**
-   * `true`, or an object with details: serves the inspection routes, which pages such as the studio read: `GET /server`, `GET /engines`, and what the turns of a
-   * session did and when. A caller sees its own tenant and its own engines. Instructions of engines are shown to operators only (`operator` of the caller); causes
-   * and messages of providers only with `records`. Default: the routes do not exist.
+   * `true`, or an object with details: serves the inspection routes, which pages such as the studio read:
+   * `GET /server`, `GET /engines`, and what the turns of a session did and when. A caller sees its own tenant and its
+   * own engines. Instructions of engines are shown to operators only (`operator` of the caller); causes and messages of
+   * providers only with `records`. Default: the routes do not exist.
    */
   readonly inspect?: boolean | InspectOptions;
   /**
-   * Allowlist of the hosts of `https:` URLs in messages and tool results: `cdn.example.com`, or `*.example.com` for subdomains. The provider
-   * fetches these URLs. Private addresses and local names are rejected in any case, and so are other schemes than `https:` and `data:`. Default:
-   * every public host.
+   * Allowlist of the hosts of `https:` URLs in messages and tool results: `cdn.example.com`, or `*.example.com` for
+   * subdomains. The provider fetches these URLs. Private addresses and local names are rejected in any case, and so are
+   * other schemes than `https:` and `data:`. Default: every public host.
    */
   readonly contentHosts?: readonly string[];
   /**
-   * `true`: callers may name files of the operator's provider account, by their id or by a URL of the Gemini API. The ids of all tenants are valid there. Default: false.
+   * `true`: callers may name files of the operator's provider account, by their id or by a URL of the Gemini API. The
+   * ids of all tenants are valid there. Default: false.
    */
   readonly providerFiles?: boolean;
   /** Allowlist of origins whose pages may read responses (CORS) and send requests other than GET. None by default. */
@@ -142,8 +158,9 @@ export type HttpOptions = {
   /** Allowlist of `Host` header values, without port. Rejecting others prevents DNS rebinding. All by default. */
   readonly hosts?: readonly string[];
   /**
-   * Returns the network address of the client, for `limits.requestsPerAddress`; `null`: it is not known. Requests of open routes
-   * (`/health`, `/complete`) share their slots by address. Behind a proxy, return the address that the proxy reports. Default: not known.
+   * Returns the network address of the client, for `limits.requestsPerAddress`; `null`: it is not known. Requests of
+   * open routes (`/health`, `/complete`) share their slots by address. Behind a proxy, return the address that the
+   * proxy reports. Default: not known.
    */
   readonly address?: (request: Request) => string | null;
   /** Limits that differ from {@link defaultHttpLimits}. */
@@ -153,8 +170,9 @@ export type HttpOptions = {
   /** Aborted before the process stops: streams end, and new requests are rejected. */
   readonly shutdown?: AbortSignal;
   /**
-   * Called when a request was authenticated, before it is executed: for access logs. `caller` is the result of `auth` without its token and its
-   * context. Not called for open routes (`/health`, `/openapi.json`) and rejected requests. An error that it throws is ignored.
+   * Called when a request was authenticated, before it is executed: for access logs. `caller` is the result of `auth`
+   * without its token and its context. Not called for open routes (`/health`, `/openapi.json`) and rejected requests.
+   * An error that it throws is ignored.
    */
   readonly onAuthenticated?: (request: Request, caller: Pick<Caller, "tenant" | "name">) => void;
   /** Receives internal errors, which responses do not disclose. */
@@ -322,7 +340,8 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
         }
       });
     }
-    // Registered after all routes, so they match only the methods that a path does not have. Hono answers HEAD by the GET route.
+    // Registered after all routes, so they match only the methods that a path does not have. Hono answers HEAD by the
+    // GET route.
     for (const [path, { methods, errorResponse: formatError }] of methodsByPath(servedRoutes)) {
       const allowedMethods = [...methods, ...(methods.includes("GET") ? ["HEAD"] : [])].join(", ");
       app.all(routerPath(path), () =>
@@ -339,7 +358,8 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
     app.onError((error, context) => failed(context.req.raw, error, errorResponse));
     return app;
   };
-  // Built by the first request. Concurrent first requests may each build one: an edge platform may not let a request await the promise of another.
+  // Built by the first request. Concurrent first requests may each build one: an edge platform may not let a request
+  // await the promise of another.
   let router: ReturnType<typeof createRouter> | null = null;
   return async (request) => {
     router ??= createRouter(await loadHono());
@@ -362,7 +382,9 @@ const bodyWaitMs = 20;
 /** Releases the page slot of a request that has taken none. */
 function noPage(): void {}
 
-/** Keeps browsers from guessing another content type than the declared one. Responses contain text of users and models. */
+/**
+ * Keeps browsers from guessing another content type than the declared one. Responses contain text of users and models.
+ */
 function withoutSniffing(response: Response): Response {
   response.headers.set("x-content-type-options", "nosniff");
   return response;
@@ -393,7 +415,10 @@ function callerReporter(onAuthenticated: HttpOptions["onAuthenticated"]): (reque
   };
 }
 
-/** Response headers that a page of another origin may read (`Access-Control-Expose-Headers`). The client needs all of them. */
+/**
+ * Response headers that a page of another origin may read (`Access-Control-Expose-Headers`). The client needs all of
+ * them.
+ */
 const exposeHeaders = ["location", "everturn-session", "everturn-turn", "retry-after", "preference-applied"];
 
 function createServerContext(
@@ -419,7 +444,8 @@ function createServerContext(
       const text = largeBodyOf(response);
       const { status, headers } = response;
       if (text === null || request.method === "HEAD") return response;
-      // At most the bodies in page slots wait for memory; the other requests of the tenant wait for a slot, and hold no body.
+      // At most the bodies in page slots wait for memory; the other requests of the tenant wait for a slot, and hold no
+      // body.
       await pageSlot();
       const account = budget.open(tenantKey(caller), () => undefined);
       while (account.take(text.length) !== "taken") {
@@ -506,7 +532,9 @@ function served(route: Route): ServedRoute {
 
 type PathMethods = { readonly methods: readonly string[]; readonly errorResponse: ServedRoute["errorResponse"] };
 
-/** The methods of each path, and the format of its errors. All routes of a path belong to one dialect, or to the API. */
+/**
+ * The methods of each path, and the format of its errors. All routes of a path belong to one dialect, or to the API.
+ */
 function methodsByPath(servedRoutes: readonly ServedRoute[]): ReadonlyMap<string, PathMethods> {
   const byPath = new Map<string, PathMethods>();
   for (const { route, errorResponse } of servedRoutes) {
@@ -536,8 +564,9 @@ function hostName(host: string): string {
 }
 
 /**
- * Origin check against CSRF. Requests without `Origin` do not come from a page of another origin. An origin passes if it is in the
- * allowlist or has the host and port of this server; the opaque origin `null` (a sandboxed frame, a file) does not.
+ * Origin check against CSRF. Requests without `Origin` do not come from a page of another origin. An origin passes if
+ * it is in the allowlist or has the host and port of this server; the opaque origin `null` (a sandboxed frame, a file)
+ * does not.
  */
 function checkOrigin({ headers }: Request, url: URL, origins: readonly string[]): void {
   const origin = headers.get("origin");
@@ -547,8 +576,9 @@ function checkOrigin({ headers }: Request, url: URL, origins: readonly string[])
 }
 
 /**
- * Fetch metadata (https://www.w3.org/TR/fetch-metadata/): a browser states whether a page of another site sent the request, also for requests
- * without `Origin`, such as those of `<script>` and `<img>`. Clients other than browsers do not send the header.
+ * Fetch metadata (https://www.w3.org/TR/fetch-metadata/): a browser states whether a page of another site sent the
+ * request, also for requests without `Origin`, such as those of `<script>` and `<img>`. Clients other than browsers do
+ * not send the header.
  */
 function checkFetchMetadata({ headers }: Request, origins: readonly string[]): void {
   const site = headers.get("sec-fetch-site");

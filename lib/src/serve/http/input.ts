@@ -1,13 +1,14 @@
-// Reads the untrusted parts of a request: its body and its query. Every rejection names the place that is invalid, and happens
-// before anything is started.
+// Reads the untrusted parts of a request: its body and its query. Every rejection names the place that is invalid, and
+// happens before anything is started.
 //
-// Request limits. A body is counted while it is read, so a request without `Content-Length`, or with a false one, cannot exceed
-// the limit; `Content-Length` only rejects a large body before it is sent. Framing of the message (and with it request smuggling)
-// is the business of the HTTP server that parsed the connection: this file reads the body of a `Request` and parses no bytes of
-// the protocol. Compressed bodies are rejected, so a small body cannot expand to a large one (decompression bomb).
+// Request limits. A body is counted while it is read, so a request without `Content-Length`, or with a false one,
+// cannot exceed the limit; `Content-Length` only rejects a large body before it is sent. Framing of the message (and
+// with it request smuggling) is the business of the HTTP server that parsed the connection: this file reads the body of
+// a `Request` and parses no bytes of the protocol. Compressed bodies are rejected, so a small body cannot expand to a
+// large one (decompression bomb).
 //
-// Unknown query parameters and unknown body fields are rejected instead of ignored: a misspelt option would otherwise have no
-// effect without an error.
+// Unknown query parameters and unknown body fields are rejected instead of ignored: a misspelt option would otherwise
+// have no effect without an error.
 
 import type { Clock } from "../../core/clock/clock.ts";
 import type { BodySchema, QueryField } from "../contract/internal.ts";
@@ -22,8 +23,8 @@ import { HttpError } from "./failure.ts";
 const largeBodyBytes = 65_536;
 
 /**
- * Reads the body as JSON (RFC 8259: UTF-8), within the limits of its size and of the time until it has arrived. An absent or empty body is
- * `{}`. `turn`: when a large body may be parsed; `null`: at once.
+ * Reads the body as JSON (RFC 8259: UTF-8), within the limits of its size and of the time until it has arrived. An
+ * absent or empty body is `{}`. `turn`: when a large body may be parsed; `null`: at once.
  */
 export async function readJson(
   request: Request,
@@ -44,8 +45,8 @@ export async function readJson(
 }
 
 /**
- * Accepts `application/json` and types that end in `+json`, in UTF-8, uncompressed. Requiring a JSON type is also a CSRF defence:
- * an HTML form cannot send one, and a script of another origin needs a CORS preflight to do so.
+ * Accepts `application/json` and types that end in `+json`, in UTF-8, uncompressed. Requiring a JSON type is also a
+ * CSRF defence: an HTML form cannot send one, and a script of another origin needs a CORS preflight to do so.
  */
 function checkMediaType({ headers }: Request): void {
   const [type = "", ...parameters] = (headers.get("content-type") ?? "").toLowerCase().split(";");
@@ -66,7 +67,10 @@ function checkMediaType({ headers }: Request): void {
 
 type BodyLimits = Pick<HttpLimits, "bodyBytes" | "bodyMs">;
 
-/** Reads the body into one array. Stops reading and cancels the body at the first byte above the limit, or when the time is over. */
+/**
+ * Reads the body into one array. Stops reading and cancels the body at the first byte above the limit, or when the time
+ * is over.
+ */
 async function readBytes(
   { body, headers }: Request,
   { bodyBytes: maxBytes, bodyMs }: BodyLimits,
@@ -132,8 +136,8 @@ export function readBody<T>({ shape }: BodySchema<T>, input: unknown): T {
 }
 
 /**
- * Reads the query parameters of an operation. Others are rejected, and so are those that are invalid or appear twice. `undefined`: the operation has none, and its
- * query is ignored.
+ * Reads the query parameters of an operation. Others are rejected, and so are those that are invalid or appear twice.
+ * `undefined`: the operation has none, and its query is ignored.
  */
 export function readQuery<Query>(
   query: URLSearchParams,
@@ -177,9 +181,9 @@ export function queryParameter<T>(
 }
 
 /**
- * Whether an id can be one segment of a URL path. `.` and `..` are path traversal: URL parsers resolve them, also when they are
- * written as `%2e`, so a session of that id could be created and never be addressed. A lone surrogate has no UTF-8 encoding and
- * cannot be percent-encoded.
+ * Whether an id can be one segment of a URL path. `.` and `..` are path traversal: URL parsers resolve them, also when
+ * they are written as `%2e`, so a session of that id could be created and never be addressed. A lone surrogate has no
+ * UTF-8 encoding and cannot be percent-encoded.
  */
 export function isPathSegment(id: string): boolean {
   return id !== "." && id !== ".." && !/\p{Surrogate}/u.test(id);

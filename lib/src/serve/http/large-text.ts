@@ -1,10 +1,11 @@
-// Texts of responses that are too large to be rendered at once: a reply of a megabyte is several megabytes of JSON in an event, and hundreds of clients may ask for it
-// at the same time.
+// Texts of responses that are too large to be rendered at once: a reply of a megabyte is several megabytes of JSON in
+// an event, and hundreds of clients may ask for it at the same time.
 //
 // Theory of operation
-//   `LargeText` keeps the parts of the JSON text as they are in memory: the JSON around the long strings of a value, and the strings themselves, which are shared
-//   with the value. `next` renders the next slice of about `sliceLength` characters. So the cost of a response is paid slice by slice, as its client reads, and a
-//   client that does not read costs no rendering and no copy of the text.
+//   `LargeText` keeps the parts of the JSON text as they are in memory: the JSON around the long strings of a value,
+//   and the strings themselves, which are shared with the value. `next` renders the next slice of about `sliceLength`
+//   characters. So the cost of a response is paid slice by slice, as its client reads, and a client that does not read
+//   costs no rendering and no copy of the text.
 
 /** The length of a slice, in characters. Strings of more characters are rendered in slices. */
 export const sliceLength = 65_536;
@@ -68,7 +69,10 @@ export class LargeText {
   }
 }
 
-/** The end of a slice that begins at `start`: `end`, or one character before or after it, so that no surrogate pair is divided. */
+/**
+ * The end of a slice that begins at `start`: `end`, or one character before or after it, so that no surrogate pair is
+ * divided.
+ */
 function endBetweenPairs(text: string, start: number, end: number): number {
   if (end >= text.length) return text.length;
   const last = text.charCodeAt(end - 1);

@@ -213,7 +213,10 @@ test.each([
   expect(() => world(limits)).toThrow(/limits: \w+ must be a number of 1 or more/);
 });
 
-/** Lets the time for bodies pass until every request has its answer. Requests of a tenant begin a few at a time, and their time with them. */
+/**
+ * Lets the time for bodies pass until every request has its answer. Requests of a tenant begin a few at a time, and
+ * their time with them.
+ */
 async function timeOut(clock: HandClock, requests: readonly { readonly answer: Promise<Response> }[]): Promise<void> {
   const open = new Set(requests);
   for (const request of requests) void request.answer.finally(() => open.delete(request));

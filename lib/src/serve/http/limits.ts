@@ -1,24 +1,28 @@
 // Resource limits of the HTTP handler, and the counter that enforces the concurrency limits.
 //
-// A client can use memory, connections and processing time only up to these limits. Sizes (`bodyBytes`, `idLength`, `pageSize`,
-// `pageLength`) and `bodyMs` are enforced where the value is read; `bufferBytes`, `slowReaderMs` and `heartbeatMs` in sse.ts; the
-// concurrency limits by `ConcurrencyLimit` below.
+// A client can use memory, connections and processing time only up to these limits. Sizes (`bodyBytes`, `idLength`,
+// `pageSize`, `pageLength`) and `bodyMs` are enforced where the value is read; `bufferBytes`, `slowReaderMs` and
+// `heartbeatMs` in sse.ts; the concurrency limits by `ConcurrencyLimit` below.
 //
-// Request slots (`RequestSlots`). A slot is taken after authentication and before the body is read, and held until the response is built. Slots
-// are divided into pools, so that one kind of request cannot block another: every open route has a pool of its own, cancelling has one, and
-// all other routes share one. In each pool a tenant and an address have a share. A tenant with fewer than `reservedRequests` slots gets
-// another one also when the pool or the share of its address is used up (an address, for open routes, when the pool is): many clients of other tenants, also
-// behind the same proxy, cannot block it.
+// Request slots (`RequestSlots`). A slot is taken after authentication and before the body is read, and held until the
+// response is built. Slots are divided into pools, so that one kind of request cannot block another: every open route
+// has a pool of its own, cancelling has one, and all other routes share one. In each pool a tenant and an address have
+// a share. A tenant with fewer than `reservedRequests` slots gets another one also when the pool or the share of its
+// address is used up (an address, for open routes, when the pool is): many clients of other tenants, also behind the
+// same proxy, cannot block it.
 //
 // Invariants
-//   1. A concurrency limit rejects with 429 and `Retry-After`; it never queues. A queue would hold sockets and bodies of
-//      clients that may have disconnected.
+//   1. A concurrency limit rejects with 429 and `Retry-After`; it never queues. A queue would hold sockets and bodies
+//      of clients that may have disconnected.
 //   2. A slot is released exactly once, on every path: `acquire` returns an idempotent release function.
 
 import { MisuseError } from "../../core/model/internal.ts";
 import { HttpError } from "./failure.ts";
 
-/** Limits on what clients can consume. {@link defaultHttpLimits} holds the defaults. Every limit is a number of 1 or more. */
+/**
+ * Limits on what clients can consume. {@link defaultHttpLimits} holds the defaults. Every limit is a number of 1 or
+ * more.
+ */
 export type HttpLimits = {
   /** The size of a request body, in bytes. Default: 1,048,576. Larger bodies get 413 (`body_too_large`). */
   readonly bodyBytes: number;
@@ -30,8 +34,8 @@ export type HttpLimits = {
   /** Concurrent requests of one tenant. Default: 256. Further ones get 429. */
   readonly requestsPerTenant: number;
   /**
-   * Concurrent requests of one network address (`address` of the options). Default: 256. Further ones get 429. Raise it for a handler behind a
-   * proxy, or let `address` return the address that the proxy reports.
+   * Concurrent requests of one network address (`address` of the options). Default: 256. Further ones get 429. Raise it
+   * for a handler behind a proxy, or let `address` return the address that the proxy reports.
    */
   readonly requestsPerAddress: number;
   /**
@@ -46,14 +50,15 @@ export type HttpLimits = {
   /** Turns of one tenant that were started here and have not ended. Default: 2,000. Further ones get 429. */
   readonly turnsPerTenant: number;
   /**
-   * Bytes buffered for one slow reader, besides one frame. At the limit the stream is paused until the reader catches up (backpressure).
-   * Default: 16,384.
+   * Bytes buffered for one slow reader, besides one frame. At the limit the stream is paused until the reader catches
+   * up (backpressure). Default: 16,384.
    */
   readonly bufferBytes: number;
   /**
-   * Bytes of all responses of one tenant that their clients have not read yet: frames of streams, and JSON bodies; texts that are rendered as a client reads
-   * count in characters. At the limit, clients that have accepted nothing for a second are disconnected, streams and the results of `POST` requests wait, and
-   * large bodies of `GET` requests get 429. Default: 16,777,216.
+   * Bytes of all responses of one tenant that their clients have not read yet: frames of streams, and JSON bodies;
+   * texts that are rendered as a client reads count in characters. At the limit, clients that have accepted nothing for
+   * a second are disconnected, streams and the results of `POST` requests wait, and large bodies of `GET` requests
+   * get 429. Default: 16,777,216.
    */
   readonly bufferBytesPerTenant: number;
   /** Bytes of all responses of this handler that their clients have not read yet. Default: 67,108,864. */
@@ -74,8 +79,9 @@ export type HttpLimits = {
    */
   readonly pageLength: number;
   /**
-   * Characters of messages that forks of one tenant may copy in one hour; regenerated and edited messages of a chat are forks. Default: 268,435,456.
-   * Further forks get 429. The storage counts them, so the quota holds over processes and restarts.
+   * Characters of messages that forks of one tenant may copy in one hour; regenerated and edited messages of a chat are
+   * forks. Default: 268,435,456. Further forks get 429. The storage counts them, so the quota holds over processes and
+   * restarts.
    */
   readonly copiedLengthPerHour: number;
   /** The longest wait for a result (`Prefer: wait`), in seconds. Default: 60. Longer waits are shortened to it. */
@@ -123,9 +129,9 @@ export function checkedLimits(overrides: Partial<HttpLimits>): HttpLimits {
 }
 
 /**
- * A counting semaphore per key (a tenant, or one key for all callers) that rejects instead of queueing: at most `limit` slots of
- * a key are held at once, and `acquire` throws 429 when all are held. A key without slots has no entry, so the map is bounded by
- * the number of held slots and not by the number of tenants that ever sent a request.
+ * A counting semaphore per key (a tenant, or one key for all callers) that rejects instead of queueing: at most `limit`
+ * slots of a key are held at once, and `acquire` throws 429 when all are held. A key without slots has no entry, so the
+ * map is bounded by the number of held slots and not by the number of tenants that ever sent a request.
  *
  * @primitive requests, streams and turns in progress, by key
  */
@@ -146,9 +152,9 @@ export class ConcurrencyLimit {
   }
 
   /**
-   * Takes a slot of `key` and returns the function that releases it; calling that function again has no effect. If no slot is
-   * free, calls `releaseEarlier` (for a slot of another limit that the caller acquired first) and throws. `isReserved`: takes a slot also
-   * when none is free.
+   * Takes a slot of `key` and returns the function that releases it; calling that function again has no effect. If no
+   * slot is free, calls `releaseEarlier` (for a slot of another limit that the caller acquired first) and throws.
+   * `isReserved`: takes a slot also when none is free.
    */
   acquire(key: string, releaseEarlier?: () => void, isReserved = false): () => void {
     const count = this.held(key);
@@ -170,7 +176,10 @@ export class ConcurrencyLimit {
   }
 }
 
-/** The number of slots that a tenant, or an address for open routes, gets also when the pool is full: 8, and fewer for small pools. */
+/**
+ * The number of slots that a tenant, or an address for open routes, gets also when the pool is full: 8, and fewer for
+ * small pools.
+ */
 function reservedRequests(requests: number): number {
   return Math.min(8, Math.floor(requests / 16));
 }

@@ -1,4 +1,5 @@
-// Who may do what over HTTP (law A2): a session belongs to the caller that started it, and the caller that started a turn does not decide in it.
+// Who may do what over HTTP (law A2): a session belongs to the caller that started it, and the caller that started a
+// turn does not decide in it.
 
 import type { Auth, HttpOptions } from "everturn/http";
 import type { JsonObject } from "everturn/model";

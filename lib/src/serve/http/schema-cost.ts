@@ -1,17 +1,23 @@
-// The cost of a validation with a JSON Schema of an HTTP caller. A validation runs on the event loop and cannot be interrupted.
+// The cost of a validation with a JSON Schema of an HTTP caller. A validation runs on the event loop and cannot be
+// interrupted.
 //
 // Theory of operation
-//   The cost is bounded by the number of nodes of the value, which the model chooses, times the work that the schema causes for one node. This file bounds the work
-//   for one node (`maxWork`), and rejects keywords whose work depends on more than that:
-//     - regular expressions (catastrophic backtracking); `uniqueItems`, `contains`, `propertyNames` and `unevaluated…` (quadratic in the validator)
+//   The cost is bounded by the number of nodes of the value, which the model chooses, times the work that the schema
+//   causes for one node. This file bounds the work for one node (`maxWork`), and rejects keywords whose work depends on
+//   more than that:
+//     - regular expressions (catastrophic backtracking); `uniqueItems`, `contains`, `propertyNames` and `unevaluated…`
+//       (quadratic in the validator)
 //     - recursion, and more than `maxExpanded` subschemas after each `$ref` is replaced by its target (exponential)
-//     - `$id`, anchors and other keywords that change the target of a `$ref`: the validator would follow another one than this file
+//     - `$id`, anchors and other keywords that change the target of a `$ref`: the validator would follow another one
+//       than this file
 //     - values that the validator does not expect, such as a number in place of a subschema: it throws for them
 //
-//   The work of a subschema for a node at depth k below the node that it is applied to is a vector, one number for each depth:
-//     at depth 0     1, the names of `required` and `properties`, the text of `enum` and `const`, and the vectors of subschemas for the same node (`allOf`, `$ref`, …)
-//     at depth k     the largest vector among `properties`, or among `prefixItems`, because a child has one name and one index; plus the vectors of subschemas for
-//                    every child (`items`, `additionalProperties`, …)
+//   The work of a subschema for a node at depth k below the node that it is applied to is a vector, one number for each
+//   depth:
+//     at depth 0     1, the names of `required` and `properties`, the text of `enum` and `const`, and the vectors of
+//                    subschemas for the same node (`allOf`, `$ref`, …)
+//     at depth k     the largest vector among `properties`, or among `prefixItems`, because a child has one name and
+//                    one index; plus the vectors of subschemas for every child (`items`, `additionalProperties`, …)
 //   The work for one node is the largest number of the vector of the schema.
 
 import { isPlainObject } from "../../core/model/parse/reading.ts";
@@ -25,7 +31,9 @@ const maxLength = 262_144;
 /** Subschemas, names and texts that are compared with one node of a value. */
 const maxWork = 60;
 
-/** How many characters of `enum` and `const`, names of `required`, and names of `properties` count as one unit of work. */
+/**
+ * How many characters of `enum` and `const`, names of `required`, and names of `properties` count as one unit of work.
+ */
 const [textUnit, requiredUnit, nameUnit] = [128, 2, 10];
 
 /** Keywords with a subschema, or a list of subschemas, for the same node. */
@@ -62,7 +70,10 @@ function tooMuchWork(): Rejection {
 
 type Work = readonly number[];
 
-/** What makes the validation with a schema costly or impossible; `null`: nothing. The depth of the schema is bounded by the caller. */
+/**
+ * What makes the validation with a schema costly or impossible; `null`: nothing. The depth of the schema is bounded by
+ * the caller.
+ */
 export function costProblem(root: object): string | null {
   if (JSON.stringify(root).length > maxLength) return `has more than ${maxLength} characters`;
   const name = referenceName(root);
@@ -124,7 +135,10 @@ function isNameList(value: unknown): value is readonly string[] {
   return Array.isArray(value) && value.every((name) => typeof name === "string");
 }
 
-/** A name anywhere in a schema that is a keyword of references, or private to the validator; `null`: none. The validator looks for them in unknown keywords too. */
+/**
+ * A name anywhere in a schema that is a keyword of references, or private to the validator; `null`: none. The validator
+ * looks for them in unknown keywords too.
+ */
 function referenceName(value: unknown): string | null {
   if (typeof value !== "object" || value === null) return null;
   for (const [name, part] of Object.entries(value)) {
@@ -170,7 +184,10 @@ function combined(works: readonly Work[], combine: (one: number, other: number) 
   return Array.from({ length }, (_, depth) => works.reduce((before, work) => combine(before, work[depth] ?? 0), 0));
 }
 
-/** The target of a JSON pointer (RFC 6901, as a URI fragment); `undefined` if there is none, which the validator reports. */
+/**
+ * The target of a JSON pointer (RFC 6901, as a URI fragment); `undefined` if there is none, which the validator
+ * reports.
+ */
 function targetOf(root: object, reference: string): unknown {
   let target: unknown = root;
   for (const token of reference.split("/").slice(1)) {

@@ -1,16 +1,19 @@
-// Server-sent events (WHATWG HTML, section 9.2): an async iterable of events as the body of a response, with backpressure.
+// Server-sent events (WHATWG HTML, section 9.2): an async iterable of events as the body of a response, with
+// backpressure.
 //
 // Theory of operation
-//   `sseBody` returns a `ReadableStream`. The platform calls `pull` when the reader has room, `pull` takes one event from the
-//   source, renders it and enqueues the frame. A large frame is rendered and enqueued in slices (large-text.ts).
-//   The high-water mark is `bufferBytes`, counted in bytes, so a slow client stops the pulls and not the turn: the source is a cursor over stored events and has no queue of its own for this reader.
-//   The length of a frame is taken from the budgets of the tenant and the process before it is enqueued (byte-budget.ts), and given back as the client
-//   reads them. A stream that gets none waits for the next tick of its timer.
-//   A timer runs at half of the shorter of `heartbeatMs` and `slowReaderMs`, at least every 500 ms. On each tick the stream does one of three things:
-//     - the buffer has room and nothing was written for `heartbeatMs`: it writes a heartbeat, so that proxies do not close an
-//       idle connection and the client can tell an idle stream from a dead one;
-//     - the buffer is full and nothing was written for `slowReaderMs`: it disconnects the slow client, which can resume after
-//       the last cursor it received;
+//   `sseBody` returns a `ReadableStream`. The platform calls `pull` when the reader has room, `pull` takes one event
+//   from the source, renders it and enqueues the frame. A large frame is rendered and enqueued in slices
+//   (large-text.ts). The high-water mark is `bufferBytes`, counted in bytes, so a slow client stops the pulls and not
+//   the turn: the source is a cursor over stored events and has no queue of its own for this reader. The length of a
+//   frame is taken from the budgets of the tenant and the process before it is enqueued (byte-budget.ts), and given
+//   back as the client reads them. A stream that gets none waits for the next tick of its timer. A timer runs at half
+//   of the shorter of `heartbeatMs` and `slowReaderMs`, at least every 500 ms. On each tick the stream does one of
+//   three things:
+//     - the buffer has room and nothing was written for `heartbeatMs`: it writes a heartbeat, so that proxies do not
+//       close an idle connection and the client can tell an idle stream from a dead one;
+//     - the buffer is full and nothing was written for `slowReaderMs`: it disconnects the slow client, which can resume
+//       after the last cursor it received;
 //     - otherwise: nothing.
 //
 // How a stream ends
@@ -22,8 +25,8 @@
 //   client disconnects   `cancel`: the source is returned and the slot released
 //
 // Invariants
-//   1. At most one event is taken from the source beyond what fits into the buffer: memory per stream is bounded by the buffer and one frame,
-//      and the frames of all streams by the budgets.
+//   1. At most one event is taken from the source beyond what fits into the buffer: memory per stream is bounded by the
+//      buffer and one frame, and the frames of all streams by the budgets.
 //   2. `onClose` of the source and of the settings are called exactly once, however the stream ends.
 //   3. Nothing that happens to a stream affects the turn that it shows (H6).
 
@@ -43,11 +46,16 @@ export type SseSource<T> = {
   readonly render: (event: T) => string | LargeText;
   /** The account of the stream has taken the bytes of all events already. Default: false. */
   readonly isReserved?: boolean;
-  /** A promise whose rejection ends the stream with a failure, such as the result of the turn: if its driver failed, `events` would wait forever. */
+  /**
+   * A promise whose rejection ends the stream with a failure, such as the result of the turn: if its driver failed,
+   * `events` would wait forever.
+   */
   readonly failWith?: Promise<unknown>;
   /** Frames that are written after the last event. */
   readonly finalFrames?: () => Promise<string | LargeText>;
-  /** Renders an error as frames; `null`: the connection is reset. Default: a frame `failure` with the redacted error. */
+  /**
+   * Renders an error as frames; `null`: the connection is reset. Default: a frame `failure` with the redacted error.
+   */
   readonly renderFailure?: ((error: unknown) => string) | null;
   /** Written when the process shuts down. Default: a comment, which `EventSource` ignores. */
   readonly shutdownFrame?: string;
@@ -63,7 +71,9 @@ export type SseSettings = {
   readonly shutdown: AbortSignal | null;
   /** Called once, when the stream has ended. */
   readonly onClose: () => void;
-  /** Opens the account of the stream in the budgets; `cut` disconnects the client. Absent: the bytes are not counted. */
+  /**
+   * Opens the account of the stream in the budgets; `cut` disconnects the client. Absent: the bytes are not counted.
+   */
   readonly openAccount?: (cut: () => void) => ByteAccount;
 };
 
@@ -83,8 +93,8 @@ function failureFrame(error: unknown): string {
   return frame(JSON.stringify({ error: failureOf(error).failure }), { event: "failure" });
 }
 
-// Comments (lines that begin with a colon) are ignored by SSE parsers. The client of this library treats a stream whose last
-// item is a comment as interrupted and not as ended (serve/client/frames.ts).
+// Comments (lines that begin with a colon) are ignored by SSE parsers. The client of this library treats a stream whose
+// last item is a comment as interrupted and not as ended (serve/client/frames.ts).
 const heartbeatComment = ": heartbeat\n\n";
 const shutdownComment = ": server shutting down; reconnect with Last-Event-ID\n\n";
 
@@ -108,8 +118,8 @@ export function sseBody<T>(source: SseSource<T>, settings: SseSettings): Readabl
 }
 
 /**
- * The body of a response that is complete: its text in slices, as the client reads them. The account of `settings` holds its length already. A client that
- * accepts no data for `slowReaderMs` is disconnected.
+ * The body of a response that is complete: its text in slices, as the client reads them. The account of `settings`
+ * holds its length already. A client that accepts no data for `slowReaderMs` is disconnected.
  */
 export function completeBody(
   text: LargeText,
@@ -122,8 +132,9 @@ export function completeBody(
 }
 
 /**
- * The body of a response that is one text in parts, which are read and rendered one at a time, as the client reads them. If reading fails, the connection is reset, so that the client
- * does not take the beginning of the text for the whole.
+ * The body of a response that is one text in parts, which are read and rendered one at a time, as the client reads
+ * them. If reading fails, the connection is reset, so that the client does not take the beginning of the text for the
+ * whole.
  */
 export function partsBody(
   parts: AsyncIterable<string | LargeText>,
@@ -286,7 +297,10 @@ class SseStream<T> {
     return this.#state === "closed";
   }
 
-  /** Enqueues text after the frame that is being written. Its rest is enqueued at once: a comment or frame cannot be inside of another frame. */
+  /**
+   * Enqueues text after the frame that is being written. Its rest is enqueued at once: a comment or frame cannot be
+   * inside of another frame.
+   */
   #write(text: string): void {
     for (let slice = this.#rest?.next() ?? null; slice !== null; slice = this.#rest?.next() ?? null) {
       this.#enqueue(encoder.encode(slice));
@@ -347,12 +361,15 @@ class SseStream<T> {
 }
 
 /**
- * Callbacks by signal. Each signal gets one listener that calls all of them: the shutdown signal has thousands of streams, and
- * Node warns about a leak when a signal has more than a few listeners.
+ * Callbacks by signal. Each signal gets one listener that calls all of them: the shutdown signal has thousands of
+ * streams, and Node warns about a leak when a signal has more than a few listeners.
  */
 const abortCallbacks = new WeakMap<AbortSignal, Set<() => void>>();
 
-/** Calls `callback` once, when the signal aborts. Returns a function that removes the callback. Does nothing for a signal that has aborted already. */
+/**
+ * Calls `callback` once, when the signal aborts. Returns a function that removes the callback. Does nothing for a
+ * signal that has aborted already.
+ */
 export function onAbort(signal: AbortSignal, callback: () => void): () => void {
   let callbacks = abortCallbacks.get(signal);
   if (callbacks === undefined) {

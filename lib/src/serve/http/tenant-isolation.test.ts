@@ -1,4 +1,5 @@
-// Every route of the API with the ids of another tenant: the answers are those of a server on which the other tenant has no data.
+// Every route of the API with the ids of another tenant: the answers are those of a server on which the other tenant
+// has no data.
 
 import { engine, fake, tool } from "everturn";
 import { sqliteStorage } from "everturn/host/sqlite";

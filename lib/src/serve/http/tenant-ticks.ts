@@ -1,9 +1,11 @@
-// Shares the ticks of the event loop between tenants. Work that occupies the event loop for a moment, such as the start of a request or a slice of a large response, is
-// harmless alone; that of hundreds of clients of one tenant, ready at the same time, would delay every request of other tenants until all of it is done.
+// Shares the ticks of the event loop between tenants. Work that occupies the event loop for a moment, such as the start
+// of a request or a slice of a large response, is harmless alone; that of hundreds of clients of one tenant, ready at
+// the same time, would delay every request of other tenants until all of it is done.
 //
-// `TenantTicks` lets a tenant do `perTick` units of work in one tick of the event loop. Further units wait, in order, for the next ticks. A tenant with less work never
-// waits, however much work others have. Each unit that waits has a timer of its own: on edge platforms a timer belongs to a request and is lost when the request ends, and a
-// request that waits for another one is cancelled.
+// `TenantTicks` lets a tenant do `perTick` units of work in one tick of the event loop. Further units wait, in order,
+// for the next ticks. A tenant with less work never waits, however much work others have. Each unit that waits has a
+// timer of its own: on edge platforms a timer belongs to a request and is lost when the request ends, and a request
+// that waits for another one is cancelled.
 
 import { microtasksDone } from "../../core/clock/clock.ts";
 
@@ -40,7 +42,10 @@ export class TenantTicks {
     while (tick.waiting.has(unit)) await this.#endTick(tenant, tick);
   }
 
-  /** Waits for the next tick of the event loop, in which I/O that is ready comes first. The first caller begins the units of the next tick. */
+  /**
+   * Waits for the next tick of the event loop, in which I/O that is ready comes first. The first caller begins the
+   * units of the next tick.
+   */
   async #endTick(tenant: string, tick: Tick): Promise<void> {
     const { number } = tick;
     await microtasksDone();

@@ -1,5 +1,5 @@
-// Exceptions of tools over HTTP: callers read a general message with the id of the call, on every route; the model reads the text unless
-// `hideErrorsFromModel` is set.
+// Exceptions of tools over HTTP: callers read a general message with the id of the call, on every route; the model
+// reads the text unless `hideErrorsFromModel` is set.
 
 import { configure, engine, fake, tool } from "everturn";
 import { memoryStorage } from "everturn/host/memory";

@@ -14,7 +14,10 @@ import { sharedSessions } from "../../../test/shared-sessions.ts";
 const token = "the-token-of-ada-000";
 const stepCount = 40;
 
-/** A session with two turns. The second has 40 steps, each with a result of 20,000 characters, and 20,000 characters of history. */
+/**
+ * A session with two turns. The second has 40 steps, each with a result of 20,000 characters, and 20,000 characters of
+ * history.
+ */
 async function world() {
   const memory = memoryStorage();
   const reads = { longest: 0, length: 0, rowsConsidered: 0 };

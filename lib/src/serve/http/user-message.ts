@@ -1,5 +1,5 @@
-// The user messages that HTTP callers may send. They have no origin, and no file or URL that the content policy rejects (content-policy.ts). Other roles than `user`
-// would let a caller write history or instructions.
+// The user messages that HTTP callers may send. They have no origin, and no file or URL that the content policy rejects
+// (content-policy.ts). Other roles than `user` would let a caller write history or instructions.
 
 import type { UserMessage } from "../../core/model/internal.ts";
 import type { Shape } from "../../core/model/parse/reading.ts";
@@ -27,8 +27,8 @@ export const userMessage = (policy: ContentPolicy): BodySchema<UserMessage> => (
 type Problem = { readonly path: readonly (string | number)[]; readonly must: string };
 
 /**
- * Provider options are fields of the operator's requests: they can select other block types, files of the provider account and prices. A route of the
- * application that trusts its caller adds them itself.
+ * Provider options are fields of the operator's requests: they can select other block types, files of the provider
+ * account and prices. A route of the application that trusts its caller adds them itself.
  */
 const noProviderOptions = "be absent: requests cannot set provider options";
 

@@ -1,4 +1,5 @@
-// Describes the engines of a runtime for pages: model, instructions and tools. An engine contains no API key, and its settings, headers and context are left out.
+// Describes the engines of a runtime for pages: model, instructions and tools. An engine contains no API key, and its
+// settings, headers and context are left out.
 
 import type { Engine, Tool } from "../../core/engine/internal.ts";
 import type { EngineView, ModelName, ToolView } from "../../core/model/internal.ts";

@@ -9,13 +9,19 @@ import { readPinned } from "../../core/run/internal.ts";
 import { keyOf, pageLength, readOne, readValue, rowLength, turnKey } from "../../durable/internal.ts";
 import { readHead } from "./context.ts";
 
-/** A part of a turn record. The first part has all but the two lists, which follow in pages: the messages, then the rows. */
+/**
+ * A part of a turn record. The first part has all but the two lists, which follow in pages: the messages, then the
+ * rows.
+ */
 export type TurnRecordPart =
   | { readonly type: "fields"; readonly record: TurnRecord }
   | { readonly type: "history"; readonly items: readonly Message[] }
   | { readonly type: "rows"; readonly items: readonly JournalRow[] };
 
-/** Exports a turn: the given one, the open one, or the one that ended last. An open turn is exported up to its last commit. */
+/**
+ * Exports a turn: the given one, the open one, or the one that ended last. An open turn is exported up to its last
+ * commit.
+ */
 export async function exportTurn(context: InspectionContext, id: string, turnId?: string): Promise<TurnRecord> {
   const [history, rows]: [Message[], JournalRow[]] = [[], []];
   let record: TurnRecord | null = null;
@@ -29,8 +35,9 @@ export async function exportTurn(context: InspectionContext, id: string, turnId?
 }
 
 /**
- * Exports a turn in parts. A page of messages or rows has about `pageLength` characters, or one item that is longer, and is read when it is asked for. So a record of any length
- * is written to a file or a response with the memory of one page. Rejects with `not_found` if the session or the journal is removed before all pages are read.
+ * Exports a turn in parts. A page of messages or rows has about `pageLength` characters, or one item that is longer,
+ * and is read when it is asked for. So a record of any length is written to a file or a response with the memory of one
+ * page. Rejects with `not_found` if the session or the journal is removed before all pages are read.
  */
 export async function* exportParts(
   context: InspectionContext,
@@ -81,7 +88,10 @@ export async function* exportParts(
   }
 }
 
-/** The rows of a table whose last key parts are the numbers from `first` to `last`, in pages. Throws if one of them is missing: it was removed meanwhile. */
+/**
+ * The rows of a table whose last key parts are the numbers from `first` to `last`, in pages. Throws if one of them is
+ * missing: it was removed meanwhile.
+ */
 async function* pages(
   storage: HostStorage,
   table: "entries" | "journal",
@@ -89,7 +99,8 @@ async function* pages(
   { first, last }: { readonly first: number; readonly last: number },
 ): AsyncGenerator<readonly Row[], void> {
   let next = first;
-  // A storage looks at all rows within the limit to find where a page ends, so the limit is what a page is expected to hold.
+  // A storage looks at all rows within the limit to find where a page ends, so the limit is what a page is expected to
+  // hold.
   let limit = 16;
   while (next <= last) {
     const query = { table, prefix, after: next - 1, before: last + 1, limit, maxLength: pageLength };

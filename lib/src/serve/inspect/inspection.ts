@@ -1,8 +1,11 @@
-// `inspection`: reads what the turns of a storage did, for pages, commands and tests. It is no part of the runtime and needs none: a storage is enough.
+// `inspection`: reads what the turns of a storage did, for pages, commands and tests. It is no part of the runtime and
+// needs none: a storage is enough.
 //
 // Invariants
-//   1. Nothing of a session is written. `overview` may fold lines of ended turns into sums (`durable/work/fold-rollups.ts`), which changes no number.
-//   2. The cost of a call depends on the page or the period that it returns, and not on the length of the session or the turn.
+//   1. Nothing of a session is written. `overview` may fold lines of ended turns into sums
+//      (`durable/work/fold-rollups.ts`), which changes no number.
+//   2. The cost of a call depends on the page or the period that it returns, and not on the length of the session or
+//      the turn.
 
 import type { Clock } from "../../core/clock/clock.ts";
 import type { Engine } from "../../core/engine/internal.ts";
@@ -48,33 +51,44 @@ type InspectionSource = {
   readonly clock?: Clock;
 };
 
-/** A reader of the turns of one tenant. {@link inspection} makes one. Its functions reject with `RuntimeError` (`not_found`, `storage_…`) or throw `MisuseError`. */
+/**
+ * A reader of the turns of one tenant. {@link inspection} makes one. Its functions reject with `RuntimeError`
+ * (`not_found`, `storage_…`) or throw `MisuseError`.
+ */
 export type Inspection = {
   /** The engines with their models, instructions and tools. Performs no I/O. */
   readonly engines: () => readonly EngineView[];
   /**
-   * Returns a page of the turns of a session, newest first: at most `limit` (default 50, at most 100). `after` is the cursor `next` of the previous page. Queued input
-   * is no turn until its turn starts.
+   * Returns a page of the turns of a session, newest first: at most `limit` (default 50, at most 100). `after` is the
+   * cursor `next` of the previous page. Queued input is no turn until its turn starts.
    */
   readonly turns: (id: string, options?: TurnPageOptions) => Promise<Page<TurnSummaryView>>;
   /**
-   * Returns what a turn did and when, from its journal: up to `limit` rows (default 500, which is the maximum) after the row `after`. A page is bounded in characters too, so
-   * it may have fewer rows; `next` is the `after` of the next page. Also for turns that are open, and for turns inside tool calls, whose ids are in `children`.
+   * Returns what a turn did and when, from its journal: up to `limit` rows (default 500, which is the maximum) after
+   * the row `after`. A page is bounded in characters too, so it may have fewer rows; `next` is the `after` of the next
+   * page. Also for turns that are open, and for turns inside tool calls, whose ids are in `children`.
    */
   readonly timeline: (id: string, turnId: string, options?: TimelineOptions) => Promise<TurnTimeline>;
-  /** Returns everything that is stored about one row of the journal of a turn. `ordinal`: the number of the row, from 1. */
+  /**
+   * Returns everything that is stored about one row of the journal of a turn. `ordinal`: the number of the row, from 1.
+   */
   readonly effect: (id: string, turnId: string, ordinal: number) => Promise<EffectDetail>;
-  /** Returns the processes that drive turns, of all tenants, as the leases of open turns show them. Examines at most 10,000 open turns. */
+  /**
+   * Returns the processes that drive turns, of all tenants, as the leases of open turns show them. Examines at most
+   * 10,000 open turns.
+   */
   readonly workers: () => Promise<readonly WorkerView[]>;
   /**
-   * Sums over the turns that ended in a period, by default in the last 24 hours: outcomes, latencies, tokens and cost, by engine, tool and tenant. Sums are
-   * kept for 90 days; deleting a session does not change them. Sums of the last 24 hours are exact to five minutes, older ones to the hour. A turn that was
-   * parked counts when it is parked, and again when it ends. The cost of the call depends on the period, not on the number of turns.
+   * Sums over the turns that ended in a period, by default in the last 24 hours: outcomes, latencies, tokens and cost,
+   * by engine, tool and tenant. Sums are kept for 90 days; deleting a session does not change them. Sums of the last 24
+   * hours are exact to five minutes, older ones to the hour. A turn that was parked counts when it is parked, and again
+   * when it ends. The cost of the call depends on the period, not on the number of turns.
    */
   readonly overview: (options?: OverviewOptions) => Promise<Overview>;
   /**
-   * Finds messages that contain all words of a text, of the most recently changed sessions first. The last word may be the beginning of a word; case and
-   * diacritics are ignored. Rejects with `not_found` if the storage cannot search (`canSearch`).
+   * Finds messages that contain all words of a text, of the most recently changed sessions first. The last word may be
+   * the beginning of a word; case and diacritics are ignored. Rejects with `not_found` if the storage cannot search
+   * (`canSearch`).
    */
   readonly search: (text: string, options?: SearchOptions) => Promise<readonly SearchHit[]>;
   /** Whether the storage can search: `sqliteStorage` and `postgresStorage` with the option `search`. */
@@ -85,8 +99,9 @@ export type Inspection = {
    */
   readonly export: (id: string, turnId?: string) => Promise<TurnRecord>;
   /**
-   * Returns a turn like `export`, in parts: first the record without its messages and rows, then these in pages of about 64 KiB. A page is read from the storage when it is asked
-   * for, so a long turn needs the memory of one page. Rejects with `not_found` if the session or the journal of the turn is removed meanwhile.
+   * Returns a turn like `export`, in parts: first the record without its messages and rows, then these in pages of
+   * about 64 KiB. A page is read from the storage when it is asked for, so a long turn needs the memory of one page.
+   * Rejects with `not_found` if the session or the journal of the turn is removed meanwhile.
    */
   readonly exportParts: (id: string, turnId?: string) => AsyncGenerator<TurnRecordPart, void>;
   /** Whether written rows outlive the process. */
@@ -96,8 +111,8 @@ export type Inspection = {
 };
 
 /**
- * Makes a reader of a storage: turns, their timelines, search and sums. For a runtime, pass its `source`; `createHandler` does it for the inspection routes. Performs no
- * I/O.
+ * Makes a reader of a storage: turns, their timelines, search and sums. For a runtime, pass its `source`;
+ * `createHandler` does it for the inspection routes. Performs no I/O.
  *
  * @example
  * ```ts

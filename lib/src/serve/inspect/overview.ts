@@ -1,8 +1,10 @@
-// `overview`: sums over the turns that ended in a period, from the rollup tables. The cost depends on the length of the period, not on the number of turns. The part of a
-// period that is in the future is not read, so the most queries are those of `fineMs` in five minutes and of `keepMs` in hours: about 2,500.
+// `overview`: sums over the turns that ended in a period, from the rollup tables. The cost depends on the length of the
+// period, not on the number of turns. The part of a period that is in the future is not read, so the most queries are
+// those of `fineMs` in five minutes and of `keepMs` in hours: about 2,500.
 //
-// One read answers it from one snapshot: the lines that are not folded yet, and the rows of every period of the scope, by key. If there are more lines than
-// `maxLines`, they are folded first. Under a load that adds lines faster than they are folded, the newest ones may be missing.
+// One read answers it from one snapshot: the lines that are not folded yet, and the rows of every period of the scope,
+// by key. If there are more lines than `maxLines`, they are folded first. Under a load that adds lines faster than they
+// are folded, the newest ones may be missing.
 
 import type { Overview } from "../../core/model/internal.ts";
 import type { Query, Rollup } from "../../durable/internal.ts";
@@ -30,7 +32,10 @@ import {
 
 /** Options of `overview` of an {@link Inspection}: the period, and whose turns are counted. */
 export type OverviewOptions = {
-  /** The beginning of the period, in milliseconds since 1970-01-01 UTC. Default: 24 hours before `until`. At most 90 days before it. */
+  /**
+   * The beginning of the period, in milliseconds since 1970-01-01 UTC. Default: 24 hours before `until`. At most 90
+   * days before it.
+   */
   readonly from?: number;
   /** The end of the period, in milliseconds. Default: now. */
   readonly until?: number;
@@ -113,7 +118,10 @@ function periods(
   return Array.from({ length: count }, (_, index) => ({ length, period: from + index * length }));
 }
 
-/** Adds up the rows by bucket, engine, tenant and tool. `tenant`: the only tenant; `null`: the rows are those of all tenants. */
+/**
+ * Adds up the rows by bucket, engine, tenant and tool. `tenant`: the only tenant; `null`: the rows are those of all
+ * tenants.
+ */
 function viewOf(
   rows: readonly { readonly period: number; readonly rollup: Rollup }[],
   { from, until, bucketMs, tenant }: Pick<Overview, "from" | "until" | "bucketMs"> & { readonly tenant: string | null },

@@ -1,5 +1,6 @@
-// Reads an exported turn as a timeline, without a storage. The record has the journal rows, but not the records inside effects: attempts that failed or that a crash ended
-// are not in it. The file may be damaged or hostile, so every value is checked before it is used.
+// Reads an exported turn as a timeline, without a storage. The record has the journal rows, but not the records inside
+// effects: attempts that failed or that a crash ended are not in it. The file may be damaged or hostile, so every value
+// is checked before it is used.
 
 import type { EffectDetail, TurnTimeline } from "../../core/model/internal.ts";
 import type { JournalRow, TurnRecord } from "../../durable/internal.ts";
@@ -10,8 +11,9 @@ import { readRecord } from "../../durable/internal.ts";
 import { rowDetail, timelineOf } from "./timeline.ts";
 
 /**
- * Reads a turn that `export` has written, as a value or as JSON text: the validated record, what the turn did, and the stored data of each row. Throws `MisuseError` or
- * another error of the library if it is no turn record, is damaged, or was written by a newer release.
+ * Reads a turn that `export` has written, as a value or as JSON text: the validated record, what the turn did, and the
+ * stored data of each row. Throws `MisuseError` or another error of the library if it is no turn record, is damaged, or
+ * was written by a newer release.
  */
 export function readTurnRecord(value: TurnRecord | string): {
   readonly record: TurnRecord;

@@ -1,10 +1,11 @@
 // Reads the timeline of a turn in pages, and everything that is stored about one row of its journal.
 //
-// A page reads its rows, up to 64 rows before and after it (`timeline.ts` says why), and the records inside its tool calls and repeated model calls. Its cost depends on
-// the page and not on the turn. A page is also bounded in characters, because a row holds a whole reply or result: it may have fewer rows than `limit`.
+// A page reads its rows, up to 64 rows before and after it (`timeline.ts` says why), and the records inside its tool
+// calls and repeated model calls. Its cost depends on the page and not on the turn. A page is also bounded in
+// characters, because a row holds a whole reply or result: it may have fewer rows than `limit`.
 //
-// Turns that run inside a tool call (Q10) are stored in the same session, with a journal and records of their own and without a start row. Their ids contain the id of the
-// turn around them.
+// Turns that run inside a tool call (Q10) are stored in the same session, with a journal and records of their own and
+// without a start row. Their ids contain the id of the turn around them.
 
 import type { EffectDetail, Json, TurnClaim, TurnSummaryView, TurnTimeline } from "../../core/model/internal.ts";
 import type { JournalRow, Key, Row, SessionKey } from "../../durable/internal.ts";
@@ -29,14 +30,19 @@ const contextRows = 64;
 const maxLength = 2_000_000;
 const contextLength = 500_000;
 
-/** How many effects are examined for records at a time, and how many characters of records one of them has. A page ends after `maxLength` characters of records. */
+/**
+ * How many effects are examined for records at a time, and how many characters of records one of them has. A page ends
+ * after `maxLength` characters of records.
+ */
 const effectsPerRead = 8;
 const effectRecordsLength = 250_000;
 
 /** How many turns inside one tool call are listed, and inside those of a page. */
 const maxChildren = 100;
 const maxPageChildren = 500;
-/** How many characters of the records of a turn inside a tool call are read. Those that name its turns are the first. */
+/**
+ * How many characters of the records of a turn inside a tool call are read. Those that name its turns are the first.
+ */
 const childLength = 65_536;
 
 /** The timeline of a turn, after the row `after`. Rejects with `not_found`. */
@@ -108,7 +114,10 @@ type Inside = {
   readonly page: readonly TimelineRow[];
 };
 
-/** Reads the records and the turns inside the effects of these rows, a few effects at a time, until they are as long as a page may be. */
+/**
+ * Reads the records and the turns inside the effects of these rows, a few effects at a time, until they are as long as
+ * a page may be.
+ */
 async function insideOf(
   context: InspectionContext,
   key: SessionKey,
@@ -142,7 +151,10 @@ function rowsWithRecords(rows: readonly TimelineRow[], from: number): readonly T
   return rows.slice(from, end);
 }
 
-/** The claim of the process that drives the turn now, from the lease of the session; `null`: none does, or an older release does. */
+/**
+ * The claim of the process that drives the turn now, from the lease of the session; `null`: none does, or an older
+ * release does.
+ */
 function claimOf(lease: Row | undefined): TurnClaim | null {
   if (lease === undefined || (lease.remainingMs ?? 0) <= 0) return null;
   const { owner, released, since, tookOverFrom } = readValue("leases", lease);
@@ -162,7 +174,10 @@ function checkNumber(name: "after" | "limit", value: number, least: number): voi
   });
 }
 
-/** The id of the effect of a row, if records inside it are shown. Of model calls, only those that were repeated have some. */
+/**
+ * The id of the effect of a row, if records inside it are shown. Of model calls, only those that were repeated have
+ * some.
+ */
 function recordedEffect({ row }: TimelineRow): string | null {
   const effect = effectOf(row);
   const isRepeated = row.attempt > 1 || row.timing?.takesOver === true;

@@ -1,10 +1,12 @@
-// `search`: finds messages by words. The storage has the index (`HostStorage.search`); this file splits the query into words, reads the messages that were
-// found, and shows the text around the match.
+// `search`: finds messages by words. The storage has the index (`HostStorage.search`); this file splits the query into
+// words, reads the messages that were found, and shows the text around the match.
 //
-// Some texts cannot be found, and a search does not tell whether they contain its words: texts of exceptions of tools, which HTTP callers may not read, and what the
-// redaction hook of the program replaces. So the storage is asked for more messages than the search returns.
+// Some texts cannot be found, and a search does not tell whether they contain its words: texts of exceptions of tools,
+// which HTTP callers may not read, and what the redaction hook of the program replaces. So the storage is asked for
+// more messages than the search returns.
 //
-// The query has no syntax. It is split at everything that is no letter, digit or mark, so no text can be a syntax error of the storage.
+// The query has no syntax. It is split at everything that is no letter, digit or mark, so no text can be a syntax error
+// of the storage.
 
 import type { Message, SearchHit } from "../../core/model/internal.ts";
 import type { SessionChoice } from "../../durable/internal.ts";
@@ -101,8 +103,9 @@ function isRaised(message: Message): boolean {
 }
 
 /**
- * The text around the first match, and the places of all matches in it. The last word of the query may be the beginning of a word. `null`: the redacted text does not
- * contain all words. The text is redacted before it is cut: the hook does not recognise a part of a number.
+ * The text around the first match, and the places of all matches in it. The last word of the query may be the beginning
+ * of a word. `null`: the redacted text does not contain all words. The text is redacted before it is cut: the hook does
+ * not recognise a part of a number.
  */
 function excerptOf(message: Message, words: readonly string[]): Pick<SearchHit, "excerpt" | "matches"> | null {
   const whole = textsIn(message).join(" ").slice(0, maxIndexedLength);

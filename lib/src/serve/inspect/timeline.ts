@@ -1,22 +1,25 @@
-// Derives what a turn did and when from its journal rows: one item for each row, the processes that drove the turn, and the attempts that left no row.
+// Derives what a turn did and when from its journal rows: one item for each row, the processes that drove the turn, and
+// the attempts that left no row.
 //
 // Theory of operation
-//   `timelineOf` is a pure function. It gets the rows of a page, some rows around the page (`isContext`), and the records inside the effects of the page. The rows around
-//   it are needed because three facts about a row are stored in its neighbours:
+//   `timelineOf` is a pure function. It gets the rows of a page, some rows around the page (`isContext`), and the
+//   records inside the effects of the page. The rows around it are needed because three facts about a row are stored in
+//   its neighbours:
 //     - the process before: a row with a greater epoch than the row before it is the first one after a claim;
 //     - what a crash has thrown away: an effect that was ordered before the claim, and was performed again after it;
 //     - the restart of a step: the row `step_restarted` follows the rows that it supersedes.
 //   So a page costs what it shows, however long the turn is.
 //
 // Attempts that a crash has ended leave no row, and only the time of their end bound is known
-//   start   when the row that caused the effect was settled: the reply of the model for a tool call, otherwise the row before; the acceptance of the turn for the first
-//           effect. The end of the wait before the attempt, if it was a retry.
+//   start   when the row that caused the effect was settled: the reply of the model for a tool call, otherwise the row
+//           before; the acceptance of the turn for the first effect. The end of the wait before the attempt, if it was
+//           a retry.
 //   end     the claim of the process that took over. The process had ended before.
-//   The effect of the first row under the new epoch was ordered before the claim. So were tool calls that the same reply made and that began before that row was settled;
-//   other effects do not run in parallel.
+//   The effect of the first row under the new epoch was ordered before the claim. So were tool calls that the same
+//   reply made and that began before that row was settled; other effects do not run in parallel.
 //
-// Retries are records: `attempt/<n>` has the failure, `delay/<n>` the wait after it, and so the time at which the attempt ended. The text that an attempt had published
-// is the record `discarded/<epoch>/<n>`.
+// Retries are records: `attempt/<n>` has the failure, `delay/<n>` the wait after it, and so the time at which the
+// attempt ended. The text that an attempt had published is the record `discarded/<epoch>/<n>`.
 
 import type { Effect, EffectResponse } from "../../core/kernel/internal.ts";
 import type {
@@ -236,7 +239,10 @@ function storedFailure(record: Json): Failure | null {
 /** How many attempts of processes that left no row are listed for one effect. */
 const maxCrashes = 16;
 
-/** The attempts at an effect that crashes have ended: one for each epoch between the row before the claim and the row of the effect. */
+/**
+ * The attempts at an effect that crashes have ended: one for each epoch between the row before the claim and the row of
+ * the effect.
+ */
 function crashesOf(
   { acceptedAt }: TimelineSource,
   entries: readonly Entry[],
@@ -279,7 +285,10 @@ function crashesOf(
   });
 }
 
-/** The row that caused an effect, of the rows before it: the reply or the cell that made a tool call, otherwise the row before. */
+/**
+ * The row that caused an effect, of the rows before it: the reply or the cell that made a tool call, otherwise the row
+ * before.
+ */
 function causeOf(before: readonly Entry[], effect: Effect, step: number): Entry | null {
   const last = before.at(-1) ?? null;
   if (effect.type !== "call_tool") return last;
@@ -291,7 +300,9 @@ type Content = Pick<TimelineEffect, "kind" | "name" | "state" | "usage" | "text"
 
 const noContent = { name: null, usage: null, text: "", failure: null } as const;
 
-/** What a row says. The message of a failure is in `failure` only: responses of the HTTP API hide some of them there. */
+/**
+ * What a row says. The message of a failure is in `failure` only: responses of the HTTP API hide some of them there.
+ */
 function contentOf({ item }: JournalRow): Content {
   switch (item.type) {
     case "cancel":

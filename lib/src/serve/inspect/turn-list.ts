@@ -1,4 +1,5 @@
-// Lists the turns of a session, newest first, from the index `turn_times`. Pagination is by cursor: the time of acceptance and the id of the last turn of a page.
+// Lists the turns of a session, newest first, from the index `turn_times`. Pagination is by cursor: the time of
+// acceptance and the id of the last turn of a page.
 
 import type { Page, TurnSummaryView } from "../../core/model/internal.ts";
 import type { Row, SessionKey, TurnProgress, TurnStart } from "../../durable/internal.ts";
@@ -13,10 +14,16 @@ export type TurnPageOptions = { readonly limit?: number; readonly after?: string
 
 /** The largest page of turns. */
 const maxTurns = 100;
-/** How many turns are read from the storage at a time: the rows of a turn hold its input and its result, which may be large, and a summary holds neither. */
+/**
+ * How many turns are read from the storage at a time: the rows of a turn hold its input and its result, which may be
+ * large, and a summary holds neither.
+ */
 const turnsPerRead = 4;
 
-/** A page of the turns of a session. Rejects with `not_found`. A turn whose rows cannot be read rejects with `corrupt_row`. */
+/**
+ * A page of the turns of a session. Rejects with `not_found`. A turn whose rows cannot be read rejects with
+ * `corrupt_row`.
+ */
 export async function listTurns(
   context: InspectionContext,
   id: string,

@@ -1,4 +1,5 @@
-// Lists the processes that drive turns, as the leases of open turns show them. A process without a lease is not listed: nothing about it is stored.
+// Lists the processes that drive turns, as the leases of open turns show them. A process without a lease is not listed:
+// nothing about it is stored.
 
 import type { LeaseView, WorkerView } from "../../core/model/internal.ts";
 import type { InspectionContext } from "./context.ts";

@@ -1,10 +1,13 @@
-// Writes the spans of a process as lines of JSON (JSON Lines), for files and log collectors. It needs no package and no server.
+// Writes the spans of a process as lines of JSON (JSON Lines), for files and log collectors. It needs no package and no
+// server.
 //
-// Two records for each span: `span_started` when the work begins, `span_ended` when its result is recorded (core/engine/span-observer.ts). A process that crashes or loses its lease leaves starts without
-// an end; the process that does the work again writes a start with the same `span`, and the only end. So there is exactly one end for each span whose result was recorded, and
-// lines of several processes can be merged by `span`.
+// Two records for each span: `span_started` when the work begins, `span_ended` when its result is recorded
+// (core/engine/span-observer.ts). A process that crashes or loses its lease leaves starts without an end; the process
+// that does the work again writes a start with the same `span`, and the only end. So there is exactly one end for each
+// span whose result was recorded, and lines of several processes can be merged by `span`.
 //
-// Versions: a new kind of record or a new field does not change `version`. A renamed or removed field, or another meaning, does.
+// Versions: a new kind of record or a new field does not change `version`. A renamed or removed field, or another
+// meaning, does.
 
 import type { ObservedSpan, SpanEnd, SpanObserver, SpanStart } from "../../core/engine/internal.ts";
 import type { JsonObject } from "../../core/model/internal.ts";
@@ -15,8 +18,8 @@ import { truncateMiddle } from "../../core/model/internal.ts";
 /** Options of `traceTo`. */
 export type TraceOptions = {
   /**
-   * Whether records contain messages, tool definitions, and arguments and results of tools. They may contain personal data. The redaction hook (`configure({ redact })`) is applied
-   * to all strings of a record. Default: `false`.
+   * Whether records contain messages, tool definitions, and arguments and results of tools. They may contain personal
+   * data. The redaction hook (`configure({ redact })`) is applied to all strings of a record. Default: `false`.
    */
   readonly captureContent?: boolean;
   /** Characters of each text in a record; longer texts are cut in the middle. Default: 32,768. */
@@ -54,8 +57,9 @@ export type TraceRecord = {
 };
 
 /**
- * Writes every span of this process as two lines of JSON: when it starts, and when its result is recorded. `write` gets one line with its line break; it is called synchronously and
- * must not block. If it throws, the trace ends and the runs go on. Returns a function that ends the trace.
+ * Writes every span of this process as two lines of JSON: when it starts, and when its result is recorded. `write` gets
+ * one line with its line break; it is called synchronously and must not block. If it throws, the trace ends and the
+ * runs go on. Returns a function that ends the trace.
  *
  * @example
  * ```ts

@@ -1,4 +1,5 @@
-// Style and script of the page that `traceViewer` builds. The script draws cards (viewer.ts) and knows no kinds of records.
+// Style and script of the page that `traceViewer` builds. The script draws cards (viewer.ts) and knows no kinds of
+// records.
 
 export const pageStyle = `
 body{font:14px/1.4 system-ui,sans-serif;margin:0;color:#1c2330;background:#f6f7f9}

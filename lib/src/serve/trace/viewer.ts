@@ -1,11 +1,13 @@
 // Builds one HTML page that shows a trace file (trace-lines.ts). The page needs no server and loads nothing.
 //
 // Theory of operation
-//   Lines are parsed here into cards, the render model: kind, title, summary, labels, position in the timeline, raw JSON, and the tabs that list the card. The script of the page draws cards and
-//   knows no kinds of records. A line that is not a record of this version is shown raw, and never dropped.
+//   Lines are parsed here into cards, the render model: kind, title, summary, labels, position in the timeline, raw
+//   JSON, and the tabs that list the card. The script of the page draws cards and knows no kinds of records. A line
+//   that is not a record of this version is shown raw, and never dropped.
 //
-// Safety: the trace contains texts of users and models. The embedded JSON escapes `<`, `>`, `&`, U+2028 and U+2029, so no text can end the script element; the script writes texts with `textContent`
-// only; a content security policy forbids every other script and all requests.
+// Safety: the trace contains texts of users and models. The embedded JSON escapes `<`, `>`, `&`, U+2028 and U+2029, so
+// no text can end the script element; the script writes texts with `textContent` only; a content security policy
+// forbids every other script and all requests.
 
 import type { JsonObject } from "../../core/model/internal.ts";
 
@@ -43,7 +45,10 @@ type TraceSpan = {
   readonly lines: readonly string[];
 };
 
-/** Builds an HTML page from the text of a trace file. `title`: the heading. Lines that cannot be read are shown as they are. */
+/**
+ * Builds an HTML page from the text of a trace file. `title`: the heading. Lines that cannot be read are shown as they
+ * are.
+ */
 export function traceViewer(text: string, { title = "Everturn trace" }: { readonly title?: string } = {}): string {
   const lines = text.split(/\r?\n/).filter((line) => line.trim() !== "");
   const { spans, unread } = spansOf(lines);
@@ -154,7 +159,10 @@ function cardsOf(spans: readonly TraceSpan[]): readonly Card[] {
   return cards;
 }
 
-/** The values of all spans; 0 if there are none. A spread of many arguments would exceed the stack, so the extremes of slices are taken. */
+/**
+ * The values of all spans; 0 if there are none. A spread of many arguments would exceed the stack, so the extremes of
+ * slices are taken.
+ */
 function bounds(spans: readonly TraceSpan[], valueOf: (span: TraceSpan) => number): readonly number[] {
   if (spans.length === 0) return [0];
   const values = spans.map(valueOf);

@@ -1,4 +1,5 @@
-// Rules about single fields as rows of data: required fields, patterns, lengths, counts and ranges. The words of a refusal depend on the provider.
+// Rules about single fields as rows of data: required fields, patterns, lengths, counts and ranges. The words of a
+// refusal depend on the provider.
 
 import type { Json } from "../../core/model/internal.ts";
 import type { Finding, Located, ProviderRule } from "./rule.ts";

@@ -59,7 +59,10 @@ function contentParts(content: JsonObject | undefined, field: string): readonly 
   return objectsOf(content?.["parts"]).filter((part) => objectOf(part[field]) !== null);
 }
 
-/** The turns: consecutive contents of one role, which the API combines. Parts that are results of functions are never from the model. */
+/**
+ * The turns: consecutive contents of one role, which the API combines. Parts that are results of functions are never
+ * from the model.
+ */
 function turnsOf(body: JsonObject): readonly JsonObject[] {
   const turns: JsonObject[] = [];
   for (const content of objectsOf(body["contents"])) {

@@ -96,7 +96,10 @@ function itemsOf({ body, stored = [] }: ProviderRequest): readonly JsonObject[] 
   return [...stored, ...objectsOf(body["input"])];
 }
 
-/** The ids of calls (`function_call`, `custom_tool_call`) or of their outputs (`function_call_output`), of the items whose type matches. */
+/**
+ * The ids of calls (`function_call`, `custom_tool_call`) or of their outputs (`function_call_output`), of the items
+ * whose type matches.
+ */
 function callIds(items: readonly JsonObject[], type: RegExp): readonly string[] {
   return items.flatMap((item) => (type.test(textOrEmpty(item["type"])) ? [textOrEmpty(item["call_id"])] : []));
 }

@@ -1,6 +1,8 @@
-// The subset of JSON Schema that OpenAI accepts, for both APIs: in strict mode (structured output, strict tools) and for the parameters of every function.
+// The subset of JSON Schema that OpenAI accepts, for both APIs: in strict mode (structured output, strict tools) and
+// for the parameters of every function.
 //
-// A row names a schema that is refused and a similar one that is accepted; the examples of the rules are requests with these schemas.
+// A row names a schema that is refused and a similar one that is accepted; the examples of the rules are requests with
+// these schemas.
 
 import type { Json, JsonObject } from "../../core/model/internal.ts";
 import type { Finding, ProviderRequest, ProviderRule } from "./rule.ts";

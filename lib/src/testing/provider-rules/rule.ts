@@ -14,8 +14,8 @@ export type ProviderRequest = {
   /** The address. Gemini has the name of the model in it. Default: none. */
   readonly url?: string;
   /**
-   * The items that the API has stored before this request, for `previous_response_id` and `conversation` of OpenAI Responses. Default: unknown, so rules about
-   * stored items do not apply.
+   * The items that the API has stored before this request, for `previous_response_id` and `conversation` of OpenAI
+   * Responses. Default: unknown, so rules about stored items do not apply.
    */
   readonly stored?: readonly JsonObject[];
 };
@@ -65,8 +65,9 @@ export function findingUnless(isRight: boolean, path: string, message: string): 
 export type Located = { readonly path: string; readonly value: Json | undefined };
 
 /**
- * The values at a path of a body: `metadata`, `tools[].name`, `tools[type=function].name`. `[]` stands for every item of a list, `[key=value]` for the items
- * with that field. `format[type=json_schema]` is the object if it has that field. The last field may be absent; a parent that is absent or of another type has no values.
+ * The values at a path of a body: `metadata`, `tools[].name`, `tools[type=function].name`. `[]` stands for every item
+ * of a list, `[key=value]` for the items with that field. `format[type=json_schema]` is the object if it has that
+ * field. The last field may be absent; a parent that is absent or of another type has no values.
  */
 export function valuesAt(body: JsonObject, path: string): readonly Located[] {
   let values: readonly Located[] = [{ path: "", value: body }];

@@ -4,7 +4,10 @@ import { describe, expect, test } from "vitest";
 
 import { providerRules, refusalOf, violations } from "./violations.ts";
 
-/** The names of all rules. Rows of tables of keywords are named after the keyword, so a keyword that is removed or misspelt is noticed. */
+/**
+ * The names of all rules. Rows of tables of keywords are named after the keyword, so a keyword that is removed or
+ * misspelt is noticed.
+ */
 const names = {
   "openai-responses": `
     tool_name_required tool_name_pattern tool_name_length format_name_required format_name_pattern format_name_length call_id_length
@@ -52,7 +55,8 @@ describe.each(apis)("the rules of %s", (api) => {
     for (const { source } of rules) expect(source).toMatch(/^https:\/\/[^ ]+$/);
   });
 
-  // The examples are at the limit and do not follow from the row, so a change of a number, a pattern or a field fails here.
+  // The examples are at the limit and do not follow from the row, so a change of a number, a pattern or a field fails
+  // here.
   test.each(rules)("$name refuses its example and nothing else does", ({ name, refused, accepted }) => {
     expect([...new Set(violations(api, refused).map(({ rule }) => rule))]).toEqual([name]);
     expect(violations(api, accepted)).toEqual([]);

@@ -11,8 +11,8 @@ import { openaiChatRules } from "./openai-chat.ts";
 import { openaiResponsesRules } from "./openai-responses.ts";
 
 /**
- * The documented rules of each API, with their sources. A rule is in the table only if the documentation states it or a report quotes the answer of the API, so a
- * request without violations can still be refused.
+ * The documented rules of each API, with their sources. A rule is in the table only if the documentation states it or a
+ * report quotes the answer of the API, so a request without violations can still be refused.
  */
 export const providerRules: { readonly [A in ProviderApi]: readonly ProviderRule[] } = {
   "openai-responses": openaiResponsesRules,
@@ -22,8 +22,8 @@ export const providerRules: { readonly [A in ProviderApi]: readonly ProviderRule
 };
 
 /**
- * The rules that a request violates, in the order of {@link providerRules}. The API would refuse the request with the message of one of them. Throws `MisuseError` for an unknown
- * API and for a request without a body.
+ * The rules that a request violates, in the order of {@link providerRules}. The API would refuse the request with the
+ * message of one of them. Throws `MisuseError` for an unknown API and for a request without a body.
  *
  * @example
  * ```ts

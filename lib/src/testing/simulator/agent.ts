@@ -1,13 +1,15 @@
 // The agent of the simulator: a model and tools that do what the messages of the clients say.
 //
-// A message is a plan such as `#7 look pay;erase`: number 7, a first reply that calls `look` and `pay`, a second one that calls `erase`, then a text. The
-// model follows the plan of the newest user message and derives the step from the replies after it. So it makes the same calls for the same
-// request in every process, each call has an id that is unique in the simulation, and every effect can be named: `7.0` is the first model call of plan 7,
-// and `7.0.1` the second call of its reply. The tool `delegate` runs a child turn, whose plan has the name of the call: `7.0.1.0` is its first model call. The
-// plan of a child turn follows from the seed and from that name. It may wait for an approval or a result, and may itself run a child turn.
+// A message is a plan such as `#7 look pay;erase`: number 7, a first reply that calls `look` and `pay`, a second one
+// that calls `erase`, then a text. The model follows the plan of the newest user message and derives the step from the
+// replies after it. So it makes the same calls for the same request in every process, each call has an id that is
+// unique in the simulation, and every effect can be named: `7.0` is the first model call of plan 7, and `7.0.1` the
+// second call of its reply. The tool `delegate` runs a child turn, whose plan has the name of the call: `7.0.1.0` is
+// its first model call. The plan of a child turn follows from the seed and from that name. It may wait for an approval
+// or a result, and may itself run a child turn.
 //
-// Every execution of an effect has a number of its own, which is in the text of the reply or in the result of the tool (`executionIn`). So the oracles can tell which execution
-// was recorded, and the texts of two attempts differ.
+// Every execution of an effect has a number of its own, which is in the text of the reply or in the result of the tool
+// (`executionIn`). So the oracles can tell which execution was recorded, and the texts of two attempts differ.
 
 import type { FakeScript } from "../../core/adapters/internal.ts";
 import type { Adapter, Engine, Tool } from "../../core/engine/internal.ts";
@@ -48,7 +50,10 @@ const childPlans = [
 ] as const;
 const nestedPlans = ["look pay", "erase", "pay;look"] as const;
 
-/** What the agent reports when an effect begins, before it has any consequence. `turn`: the turn, or the child turn, that it belongs to. */
+/**
+ * What the agent reports when an effect begins, before it has any consequence. `turn`: the turn, or the child turn,
+ * that it belongs to.
+ */
 export type EffectBegin =
   | {
       readonly type: "model";
@@ -224,7 +229,10 @@ function replyTo({ messages }: ModelRequest, seed: number): { readonly name: str
   return { name, calls };
 }
 
-/** The plan of the child turn of a call. The name of a call inside a child turn has more parts than that of a call of a turn. */
+/**
+ * The plan of the child turn of a call. The name of a call inside a child turn has more parts than that of a call of a
+ * turn.
+ */
 function childPlanOf(seed: number, id: string): string {
   const random = randomStream(seed, `child ${id}`);
   return id.split(".").length > 3 ? random.pick(nestedPlans) : random.pick(childPlans);

@@ -1,5 +1,6 @@
-// The clients of the simulator: perform the operations of a script against the processes, over a network that loses answers and delivers calls twice. A client that
-// gets no answer, or one that says that the storage failed, calls again with the same idempotency key, perhaps at another process.
+// The clients of the simulator: perform the operations of a script against the processes, over a network that loses
+// answers and delivers calls twice. A client that gets no answer, or one that says that the storage failed, calls again
+// with the same idempotency key, perhaps at another process.
 
 import type { PendingToolCall } from "../../core/model/internal.ts";
 import type { Runtime, TurnHandle, Waits } from "../../durable/internal.ts";
@@ -17,7 +18,10 @@ import { nameOfSession } from "./script.ts";
 /** A process that serves clients. */
 export type Server = { readonly process: SimulatedProcess; readonly runtime: Runtime };
 
-/** A message that a client has sent to a session, by name. `accepted`: a process answered that it was accepted; `withdrawn`: that it was withdrawn. */
+/**
+ * A message that a client has sent to a session, by name. `accepted`: a process answered that it was accepted;
+ * `withdrawn`: that it was withdrawn.
+ */
 export type SentMessage = {
   readonly session: string;
   readonly text: string;
@@ -48,7 +52,10 @@ export type ClientContext = {
   readonly answers: Map<string, number>;
 };
 
-/** How often a client calls, how often it waits for a process that is down, and how long it waits for an answer, in milliseconds. */
+/**
+ * How often a client calls, how often it waits for a process that is down, and how long it waits for an answer, in
+ * milliseconds.
+ */
 const maxCalls = 4;
 const maxWaits = 40;
 const answerMs = 3000;
@@ -109,8 +116,8 @@ export async function perform(context: ClientContext, operation: Operation): Pro
       const withdrawn = await call((runtime) => runtime.withdraw(id, key));
       const isWithdrawn = withdrawn?.type === "answer" && /^(?:already_)?cancelled$/.test(withdrawn.value);
       if (isWithdrawn) message.withdrawn = true;
-      // Otherwise it may be withdrawn or not: without an answer, and also after one, if the network delivers the call twice and the claim of the input has ended
-      // before the second time.
+      // Otherwise it may be withdrawn or not: without an answer, and also after one, if the network delivers the call
+      // twice and the claim of the input has ended before the second time.
       else message.accepted = false;
       return;
     }
@@ -328,7 +335,10 @@ async function sending(
   }
 }
 
-/** Reads a few events of a turn, leaves, and checks the result of the turn (H2). Runs in the process that accepted the turn. */
+/**
+ * Reads a few events of a turn, leaves, and checks the result of the turn (H2). Runs in the process that accepted the
+ * turn.
+ */
 async function watchTurn(
   { observer }: ClientContext,
   name: string,

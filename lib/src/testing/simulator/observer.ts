@@ -1,22 +1,27 @@
-// The oracles of the simulator. The observer sees every batch that the storage applies, every effect that begins, every answer to a client and every event
-// that a reader receives. It keeps a simple model of each session and reports each contradiction as a violation. It asks the runtime nothing, so an error of
-// the runtime cannot hide itself.
+// The oracles of the simulator. The observer sees every batch that the storage applies, every effect that begins, every
+// answer to a client and every event that a reader receives. It keeps a simple model of each session and reports each
+// contradiction as a violation. It asks the runtime nothing, so an error of the runtime cannot hide itself.
 //
 //   H1   a recorded model reply or tool result: the effect never begins again
-//   H2   a reader receives a stored event only after its batch was applied; a result is returned only after the end of its turn was stored
-//   H3   fencing tokens never decrease; a living lease is not claimed; journal rows are written by the holder only, each ordinal once and in order; event
-//        numbers have no gap and are not used twice; entries are not replaced; a healthy holder keeps its lease
+//   H2   a reader receives a stored event only after its batch was applied; a result is returned only after the end of
+//        its turn was stored
+//   H3   fencing tokens never decrease; a living lease is not claimed; journal rows are written by the holder only,
+//        each ordinal once and in order; event numbers have no gap and are not used twice; entries are not replaced; a
+//        healthy holder keeps its lease
 //   H4   a tool with the policy `never` begins at most once, and with `never` or `ask` only after its start mark
-//   H6   a cancel that was answered is stored; no effect begins in a process that claimed the turn after its cancel was stored, nor in a healthy process later than
-//        `cancelMs` after it; a turn ends as cancelled only if a cancel was stored
-//   Q1   an effect begins only in the process that holds a living lease; an error of the storage is not recorded as a response
+//   H6   a cancel that was answered is stored; no effect begins in a process that claimed the turn after its cancel was
+//        stored, nor in a healthy process later than `cancelMs` after it; a turn ends as cancelled only if a cancel was
+//        stored
+//   Q1   an effect begins only in the process that holds a living lease; an error of the storage is not recorded as a
+//        response
 //   Q9   `cancelled` and `completion_won` agree with the stored outcome
 //   Q16  no approval that a turn was started with outlives the turn
-//   Q17  the stored count of takeovers is the number of takeovers since the last journal row; a claim of a released lease does not count; takeovers wait for
-//        their backoff; a turn at the limit performs no effect, and is parked with an effect or a step; a process that drives a turn alone begins no
-//        effect of another one
-//   Q18  the recorded response is that of an execution in the process that writes it, and no other process has claimed the session since the execution began; a process
-//        to which the storage has answered performs no tool again while no other process claims the session, unless it hands the session over
+//   Q17  the stored count of takeovers is the number of takeovers since the last journal row; a claim of a released
+//        lease does not count; takeovers wait for their backoff; a turn at the limit performs no effect, and is parked
+//        with an effect or a step; a process that drives a turn alone begins no effect of another one
+//   Q18  the recorded response is that of an execution in the process that writes it, and no other process has claimed
+//        the session since the execution began; a process to which the storage has answered performs no tool again
+//        while no other process claims the session, unless it hands the session over
 //   K5   a turn that has ended does not change
 //   mixed  all journal rows of an epoch are of one process, and the epochs of a turn do not decrease
 //   history  a model sees the messages of its session only
@@ -24,11 +29,12 @@
 //
 // `stored-checks.ts` has the oracles of keys, inputs, records of child turns, forks and the index of due turns.
 //
-// Lost writes: after a power loss the leases are those of the last lasting write; all else that was stored must still be there. After a failover to an older copy the
-// model is read again from the storage (`failedOver`), and only `lossyRules` are judged: what was announced may be lost, and nothing may be mixed.
+// Lost writes: after a power loss the leases are those of the last lasting write; all else that was stored must still
+// be there. After a failover to an older copy the model is read again from the storage (`failedOver`), and only
+// `lossyRules` are judged: what was announced may be lost, and nothing may be mixed.
 //
-// Clocks: the expiry of a lease is judged by the clock of the storage. If that clock jumps forward, it takes the lease from a holder that cannot know; until the lease
-// would have ended, effects of that holder are not judged.
+// Clocks: the expiry of a lease is judged by the clock of the storage. If that clock jumps forward, it takes the lease
+// from a holder that cannot know; until the lease would have ended, effects of that holder are not judged.
 
 import type { Batch, Put, Row } from "../../durable/internal.ts";
 import type { EffectBegin } from "./agent.ts";
@@ -395,7 +401,8 @@ export class Observer {
       }
     }
     const isReclaim = before !== null && token > before.token && before.owner === writer.name && !before.released;
-    // A turn of this process that waits for the answer to its first claim cannot know that a clock jump has ended that claim.
+    // A turn of this process that waits for the answer to its first claim cannot know that a clock jump has ended that
+    // claim.
     if (isReclaim && before.endsAt > now && this.jumpedAt >= before.writtenAt) {
       session.robbed.set(before.owner, before.endsAt);
     }
@@ -590,7 +597,8 @@ export class Observer {
       this.violation(`H1: ${what} began again in ${process.name} although it is recorded`);
     }
     if (effect.type === "tool") this.#judgeTool(session, effect, what);
-    // A model call is repeated by retries. A process that hands a session over aborts its effects; if the lease has expired, it cannot release it.
+    // A model call is repeated by retries. A process that hands a session over aborts its effects; if the lease has
+    // expired, it cannot release it.
     const previous = earlier.at(-1);
     const mayRepeat = effect.type === "model" || session.handsOverUntil > (previous?.at ?? 0);
     // A robbed holder may have begun it after the claim of this process.
@@ -656,7 +664,10 @@ export class Observer {
 
   // Answers to clients and readers.
 
-  /** A client calls a verb that resets the count of takeovers: `recover` with an id, `cancel`, or an interrupting message. */
+  /**
+   * A client calls a verb that resets the count of takeovers: `recover` with an id, `cancel`, or an interrupting
+   * message.
+   */
   resets(name: string): void {
     this.of(name).mayReset = true;
   }

@@ -1,12 +1,14 @@
-// A simulated process: a clock, and a connection to the storage over an unreliable network. A runtime that gets both runs unchanged.
+// A simulated process: a clock, and a connection to the storage over an unreliable network. A runtime that gets both
+// runs unchanged.
 //
 // Theory of operation
-//   All code of the process continues from events that it owns (`World`): a sleep that is over, an answer of the storage, a notification, a request of a
-//   client. So a kill drops its events, and a pause defers them; the runtime needs no cooperation and no crash points.
+//   All code of the process continues from events that it owns (`World`): a sleep that is over, an answer of the
+//   storage, a notification, a request of a client. So a kill drops its events, and a pause defers them; the runtime
+//   needs no cooperation and no crash points.
 //
 // The network
-//   A request takes a random time to the storage and an answer a random time back, so concurrent requests arrive in any order. What can go wrong with a
-//   request is decided when it is sent (`Faults`):
+//   A request takes a random time to the storage and an answer a random time back, so concurrent requests arrive in any
+//   order. What can go wrong with a request is decided when it is sent (`Faults`):
 //     lost request   it never arrives; the caller gets `storage_failed` after a time
 //     lost answer    the batch is applied; the caller gets `storage_failed` after a time and cannot know
 //     busy           the storage refuses with `storage_busy`, and nothing was written
@@ -18,12 +20,12 @@
 //   A notification of `watch` is a message of its own. It may be delivered twice, and late.
 //
 // Clocks
-//   The wall clock of a process has a skew and may jump in both directions. Its monotonic clock runs at the rate of the true time. The storage judges
-//   expiry by a clock of its own, which may jump too.
+//   The wall clock of a process has a skew and may jump in both directions. Its monotonic clock runs at the rate of the
+//   true time. The storage judges expiry by a clock of its own, which may jump too.
 //
 // Disturbances
-//   A process is disturbed while a fault concerns it: a pause, or a request that is lost, refused or late. Oracles about what a healthy process does are not
-//   applied to a disturbed one (`isHealthySince`).
+//   A process is disturbed while a fault concerns it: a pause, or a request that is lost, refused or late. Oracles
+//   about what a healthy process does are not applied to a disturbed one (`isHealthySince`).
 
 import type { Clock } from "../../core/clock/clock.ts";
 import type { Batch, HostStorage, Query, Row, TableName, Written } from "../../durable/internal.ts";
@@ -71,7 +73,10 @@ export type SharedStorage = {
   readonly applied: (writer: SimulatedProcess, batch: Batch) => Promise<void>;
 };
 
-/** A sample of the storage's clock that took longer than this, in milliseconds, does not correct an earlier one (`storage-clock.ts`). */
+/**
+ * A sample of the storage's clock that took longer than this, in milliseconds, does not correct an earlier one
+ * (`storage-clock.ts`).
+ */
 const sampleMs = 50;
 
 type WatchCallback = (sessions?: ReadonlySet<string>, tables?: ReadonlySet<TableName>) => void;
@@ -94,7 +99,10 @@ export class SimulatedProcess implements Owner {
   deafUntil = 0;
   /** The true time of the newest request that failed. */
   failedAt = 0;
-  /** By how much the clock of the storage was ahead of the true time at most when the process has read it last, in milliseconds; `null`: it has not. */
+  /**
+   * By how much the clock of the storage was ahead of the true time at most when the process has read it last, in
+   * milliseconds; `null`: it has not.
+   */
   sampledSkewMs: number | null = null;
   /** The true time until which a fault concerns the process. */
   #disturbedUntil = 0;
@@ -338,7 +346,10 @@ export class SimulatedProcess implements Owner {
   }
 }
 
-/** Returns whether rows tell a runtime the time of the storage: the last lease row has its expiry, and the time until it. */
+/**
+ * Returns whether rows tell a runtime the time of the storage: the last lease row has its expiry, and the time until
+ * it.
+ */
 function hasLease(queries: readonly Query[], all: readonly (readonly Row[])[]): boolean {
   const lease = all.findLast((_, index) => queries[index]?.table === "leases")?.at(-1);
   return lease !== undefined && lease.expires !== null && lease.remainingMs !== null;

@@ -1,5 +1,5 @@
-// Seeded random numbers for the simulator. Every stream of numbers is named, so that removing one operation of a script does not change the numbers of the
-// others: that keeps a failing run failing while it is shrunk.
+// Seeded random numbers for the simulator. Every stream of numbers is named, so that removing one operation of a script
+// does not change the numbers of the others: that keeps a failing run failing while it is shrunk.
 
 /** A deterministic stream of random choices. */
 export type Random = {

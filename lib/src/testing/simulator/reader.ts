@@ -1,5 +1,6 @@
-// A reader of the simulator: follows the events of a session, disconnects at random, and continues at any process with its cursor. It checks that stored
-// events come once, in order and without a gap, and that the deltas of a reply add up to the reply (Q7).
+// A reader of the simulator: follows the events of a session, disconnects at random, and continues at any process with
+// its cursor. It checks that stored events come once, in order and without a gap, and that the deltas of a reply add up
+// to the reply (Q7).
 
 import type { RuntimeEvent, TurnEvent } from "../../core/model/internal.ts";
 import type { Observer } from "./observer.ts";

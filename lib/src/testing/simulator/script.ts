@@ -1,4 +1,5 @@
-// The script of a simulation: what clients do and what fails, as data that follows from the seed. A run is shrunk by removing parts of its script.
+// The script of a simulation: what clients do and what fails, as data that follows from the seed. A run is shrunk by
+// removing parts of its script.
 
 import type { Random } from "./random.ts";
 
@@ -89,7 +90,8 @@ export type SimulatedSession = { readonly tenant: string; readonly id: string };
  * - `stall`: the storage answers no process
  * - `storage_jump`: the clock of the storage jumps by `ms`
  * - `power_loss`: the storage loses the writes since the last lasting one, and answers no process for `ms`
- * - `failover`: the storage is replaced by a copy that lacks its last writes, back to a claim of a session, and answers no process for `ms`
+ * - `failover`: the storage is replaced by a copy that lacks its last writes, back to a claim of a session, and answers
+ *   no process for `ms`
  */
 export type Fault = {
   readonly type:
@@ -103,7 +105,10 @@ export type Fault = {
     | "power_loss"
     | "failover";
   readonly atMs: number;
-  /** The fault happens right after this write of the run, in the process that made it, before its answer arrives; `null`: it happens at `atMs`. */
+  /**
+   * The fault happens right after this write of the run, in the process that made it, before its answer arrives;
+   * `null`: it happens at `atMs`.
+   */
   readonly atWrite: number | null;
   /** The index of the process, for a fault at a time; not used by faults of the storage. */
   readonly process: number;
@@ -135,7 +140,9 @@ export type SimulationScript = {
 export type ExtraFault = (typeof extraFaults)[number];
 export const extraFaults = ["failover", "far_clocks"] as const;
 
-/** The script of a seed. `operations`: how many calls clients make. `extra`: faults that it may have besides the others. */
+/**
+ * The script of a seed. `operations`: how many calls clients make. `extra`: faults that it may have besides the others.
+ */
 export function scriptOf(seed: number, operations: number, extra: readonly ExtraFault[]): SimulationScript {
   const random = randomStream(seed, "script");
   const processes = random.pick([1, 2, 2, 3, 3, 4]);

@@ -1,5 +1,6 @@
-// The simulator: seeds of the unchanged runtime have no violation, a run depends on its seed only, and broken rules are found. Some seeds also run on a real
-// SQLite file; `durable/host/postgres/postgres.test.ts` has some on a real Postgres server. `npm run test:long` runs many on each.
+// The simulator: seeds of the unchanged runtime have no violation, a run depends on its seed only, and broken rules are
+// found. Some seeds also run on a real SQLite file; `durable/host/postgres/postgres.test.ts` has some on a real
+// Postgres server. `npm run test:long` runs many on each.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -29,8 +30,9 @@ describe("[lash 96] simulate", { timeout: 120_000 }, () => {
     expect(answers.size).toBeGreaterThanOrEqual(10);
   });
 
-  // A storage clock that was set back and not sampled yet; a write under a shorter lease that the network repeats; two claims of one suspect; a storage clock that is set
-  // back between the read and the claim of a lease; a shorter lease that is written last.
+  // A storage clock that was set back and not sampled yet; a write under a shorter lease that the network repeats; two
+  // claims of one suspect; a storage clock that is set back between the read and the claim of a lease; a shorter lease
+  // that is written last.
   test.each([7959, 23133, 41119, 42661, 47589, 55145, 59162, 63943, 100906, 111402])(
     "finds no violation in seed %i",
     async (seed) => {

@@ -1,14 +1,16 @@
-// The simulator: several processes over one storage, with crashes, pauses, partitions, lost and repeated requests, failing effects and wrong clocks, all decided by
-// a seed.
+// The simulator: several processes over one storage, with crashes, pauses, partitions, lost and repeated requests,
+// failing effects and wrong clocks, all decided by a seed.
 //
 // A run
 //   1. random phase   clients perform the operations of the script, and its faults happen
-//   2. calm phase     faults stop, a new worker starts, and time passes until no turn is open; parked turns are recovered
-//   3. final checks   every turn has ended (liveness), every accepted message is in its session exactly once, sessions are valid (S2), and the event
-//                     log reads from its beginning without a gap
+//   2. calm phase     faults stop, a new worker starts, and time passes until no turn is open; parked turns are
+//                     recovered
+//   3. final checks   every turn has ended (liveness), every accepted message is in its session exactly once, sessions
+//                     are valid (S2), and the event log reads from its beginning without a gap
 // The observer checks the other oracles while the run goes on.
 //
-// A seed determines its run, event by event, with every storage: operations are applied one at a time, in the order of the scheduler.
+// A seed determines its run, event by event, with every storage: operations are applied one at a time, in the order of
+// the scheduler.
 
 import type { Clock } from "../../core/clock/clock.ts";
 import type { HostStorage, Row } from "../../durable/internal.ts";
@@ -38,11 +40,14 @@ export type SimulationOptions = {
   /** The number of calls of clients, 10 or more. Default: 16. */
   readonly operations?: number;
   /**
-   * Faults that runs have only if they are asked for. `failover`: the storage is replaced by an older copy of itself while processes hold sessions that the copy
-   * does not know. `far_clocks`: clocks of processes differ by minutes. Default: none.
+   * Faults that runs have only if they are asked for. `failover`: the storage is replaced by an older copy of itself
+   * while processes hold sessions that the copy does not know. `far_clocks`: clocks of processes differ by minutes.
+   * Default: none.
    */
   readonly extraFaults?: readonly ("failover" | "far_clocks")[];
-  /** Wraps the storage that each process uses. For mutations: a wrapper that breaks a rule must be found. Default: none. */
+  /**
+   * Wraps the storage that each process uses. For mutations: a wrapper that breaks a rule must be found. Default: none.
+   */
   readonly wrap?: (storage: HostStorage) => HostStorage;
   /** Whether the report has a transcript. Default: `false`. */
   readonly transcript?: boolean;
@@ -56,8 +61,8 @@ export type SimulationReport = {
   /** What contradicts the guarantees of the runtime, each with its rule; empty if nothing does. */
   readonly violations: readonly string[];
   /**
-   * Numbers of the run: `events` of the scheduler, `verbs` that reached a process, applied `writes`, begun `effects`, `takeovers`, `parked` turns, `received`
-   * stored events, `messages` sent.
+   * Numbers of the run: `events` of the scheduler, `verbs` that reached a process, applied `writes`, begun `effects`,
+   * `takeovers`, `parked` turns, `received` stored events, `messages` sent.
    */
   readonly counts: { readonly [name: string]: number };
   /** How often each verb was answered, by answer, such as `reply conflict`. */
@@ -71,15 +76,18 @@ export type SimulationReport = {
 const lease = { ttlMs: 1500, renewMs: 500 };
 /** How long the calm phase lasts at most, in milliseconds of the simulation. */
 const calmMs = 300_000;
-/** How long an open turn may be without a holder while a worker runs and nothing fails, in milliseconds. The longest backoff of takeovers is shorter. */
+/**
+ * How long an open turn may be without a holder while a worker runs and nothing fails, in milliseconds. The longest
+ * backoff of takeovers is shorter.
+ */
 const foundMs = 60_000;
 /** How much the clocks of processes differ, in milliseconds. */
 const skews = [0, 0, -1500, 2500] as const;
 const farSkews = [0, -240_000, 150_000, 600_000] as const;
 
 /**
- * Runs one simulation of several processes over one storage and checks the guarantees of the runtime (H1–H4, H6, S2, Q7, Q9, Q10, Q16–Q18). No real time
- * passes. Rejects with `MisuseError` for invalid options.
+ * Runs one simulation of several processes over one storage and checks the guarantees of the runtime (H1–H4, H6, S2,
+ * Q7, Q9, Q10, Q16–Q18). No real time passes. Rejects with `MisuseError` for invalid options.
  *
  * @example
  * ```ts
@@ -131,8 +139,8 @@ function invalid(option: string, rule: string): MisuseError {
 const maxAttempts = 150;
 
 /**
- * Removes operations and faults, first half of them at once and then smaller parts, as long as the run still violates the same rule (delta debugging). Every
- * attempt is a complete run.
+ * Removes operations and faults, first half of them at once and then smaller parts, as long as the run still violates
+ * the same rule (delta debugging). Every attempt is a complete run.
  */
 async function shrunk(
   options: SimulationOptions,
@@ -274,7 +282,10 @@ class Simulation {
     };
   }
 
-  /** Starts a process in a place. Odd places do not drive the turns that they accept; every process but the first is a worker, most of the time. */
+  /**
+   * Starts a process in a place. Odd places do not drive the turns that they accept; every process but the first is a
+   * worker, most of the time.
+   */
   #boot(place: number): Server {
     const { seed, knowsEnded, mistakesEnded, farClocks, maxTakeovers, effectFaults } = this.#script;
     if (this.#shared === null) throw new Error("the storage is not open");
@@ -456,7 +467,8 @@ class Simulation {
       if ((this.#servers[place] ?? null) === null) this.#boot(place);
     }
     const end = world.now + calmMs;
-    // A call whose client has given up may still be accepted, so the run is over when two checks in a row find no open turn.
+    // A call whose client has given up may still be accepted, so the run is over when two checks in a row find no open
+    // turn.
     for (let quietChecks = 0; quietChecks < 2 && world.now < end;) {
       await this.#runFor(1000);
       if (this.#observer.violations.length > 20) break;
@@ -549,7 +561,8 @@ class Simulation {
       const valid = validateSession(view.session);
       if (!valid.ok) observer.violation(`S2: the session ${name} is not valid: ${JSON.stringify(valid.failure)}`);
       await this.#checkJournals(real, name);
-      // Of a session that was deleted and started again, only the newest part is left. An older copy has lost what readers have received.
+      // Of a session that was deleted and started again, only the newest part is left. An older copy has lost what
+      // readers have received.
       if (observer.isLossy) continue;
       if (wasDeleted) continue;
       const check = new ReaderCheck(observer, name);
@@ -616,8 +629,8 @@ function sessionOf(name: string): SimulatedSession {
 }
 
 /**
- * Loads the module that validates arguments of tools. The engine imports it when it first validates, which takes real time: the first run would differ
- * from the others.
+ * Loads the module that validates arguments of tools. The engine imports it when it first validates, which takes real
+ * time: the first run would differ from the others.
  */
 async function loadValidator(): Promise<void> {
   await checkValue({ type: "object" }, {});

@@ -1,13 +1,17 @@
-// Oracles about rows that batches write besides those of the turn: idempotency keys, inputs, records, forks, the index of due turns. As the observer, they see
-// the applied batches only.
+// Oracles about rows that batches write besides those of the turn: idempotency keys, inputs, records, forks, the index
+// of due turns. As the observer, they see the applied batches only.
 //
-//   keys     a key is accepted once: what was accepted under it does not change, except that its input is taken or withdrawn
-//   inputs   an input leaves the inbox in the batch that delivers it or withdraws it; it is delivered once; inputs of one kind are delivered in the order of their
-//            arrival; a checkpoint delivers all input that arrived before its process claimed the session
-//   Q10      records are written by the holder of the session; a child turn after a wait is begun after the answer was recorded; records that a
-//            conversation inside a call is replayed from are not replaced
-//   forks    a fork has the first messages of its origin, no event and no decision; its batch writes nothing of the origin
-//   due      an open turn has its row in `due`, and is due at once when its lease is released. A worker removes older rows
+//   keys     a key is accepted once: what was accepted under it does not change, except that its input is taken or
+//            withdrawn
+//   inputs   an input leaves the inbox in the batch that delivers it or withdraws it; it is delivered once; inputs of
+//            one kind are delivered in the order of their arrival; a checkpoint delivers all input that arrived before
+//            its process claimed the session
+//   Q10      records are written by the holder of the session; a child turn after a wait is begun after the answer was
+//            recorded; records that a conversation inside a call is replayed from are not replaced
+//   forks    a fork has the first messages of its origin, no event and no decision; its batch writes nothing of the
+//            origin
+//   due      an open turn has its row in `due`, and is due at once when its lease is released. A worker removes older
+//            rows
 
 import type { Batch, Put } from "../../durable/internal.ts";
 import type { Observer } from "./observer.ts";
@@ -278,7 +282,8 @@ export class StoredChecks {
     if (lease === undefined || !readValue("leases", rowOf(lease)).released) return;
     const { open } = this.#of(nameOfKey(lease.key));
     const { storageSkewMs, jumpedAt } = this.#observer;
-    // The clock of the storage, or what the process knows of it: it may have jumped back since the process has read it last.
+    // The clock of the storage, or what the process knows of it: it may have jumped back since the process has read it
+    // last.
     const now = this.#world.now + Math.max(writer.sampledSkewMs ?? storageSkewMs, storageSkewMs);
     const sentAt = this.#world.now - requestMs;
     // Either may have changed while the request was on its way.

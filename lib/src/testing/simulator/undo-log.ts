@@ -1,9 +1,13 @@
-// The log of a simulated storage that can lose writes: what each of its last batches has replaced, so that the batches can be taken back.
+// The log of a simulated storage that can lose writes: what each of its last batches has replaced, so that the batches
+// can be taken back.
 //
-//   power loss   the writes since the last lasting one are lost (`Batch.lasting`): a flush to disk covers everything before it
-//   failover     the storage is replaced by a copy that lacks the last writes, at least the newest claim of a session, lasting or not
+//   power loss   the writes since the last lasting one are lost (`Batch.lasting`): a flush to disk covers everything
+//                before it
+//   failover     the storage is replaced by a copy that lacks the last writes, at least the newest claim of a session,
+//                lasting or not
 //
-// A row is restored with its expiry. The expiry of a put is counted from the clock of the storage, so that clock is set for the write of such a row.
+// A row is restored with its expiry. The expiry of a put is counted from the clock of the storage, so that clock is set
+// for the write of such a row.
 
 import type { Batch, HostStorage, Key, Put, Row, TableName } from "../../durable/internal.ts";
 
@@ -43,7 +47,10 @@ export class UndoLog {
     return this.#undo(this.#unsynced());
   }
 
-  /** Takes back the last writes, from the newest claim of a session on, and up to `more` before it. Returns how many there were. */
+  /**
+   * Takes back the last writes, from the newest claim of a session on, and up to `more` before it. Returns how many
+   * there were.
+   */
   async failOver(more: number): Promise<number> {
     const claim = this.#batches.findLastIndex(isClaim);
     return claim === -1 ? 0 : this.#undo(Math.min(this.#batches.length, this.#batches.length - claim + more));

@@ -1,16 +1,18 @@
 // The scheduler of the simulator: a discrete-event simulation with one clock.
 //
 // Theory of operation
-//   Everything that takes time (a sleep, a message on the network, a request of a client) is an event with a time and an owner. `step` takes the earliest
-//   event, sets the time to that of the event, runs it, and waits until all microtasks have run. Between two events no code of the simulated
-//   processes runs, so the order of events, which follows from the seed, is the only source of concurrency.
+//   Everything that takes time (a sleep, a message on the network, a request of a client) is an event with a time and
+//   an owner. `step` takes the earliest event, sets the time to that of the event, runs it, and waits until all
+//   microtasks have run. Between two events no code of the simulated processes runs, so the order of events, which
+//   follows from the seed, is the only source of concurrency.
 //
-//   An event of a killed process is dropped: its code never continues. An event of a paused process is kept until the process is resumed. Events
-//   without an owner (the network, clients, the storage) always run.
+//   An event of a killed process is dropped: its code never continues. An event of a paused process is kept until the
+//   process is resumed. Events without an owner (the network, clients, the storage) always run.
 //
 // Invariants
 //   1. Real time is never read. A run depends on the seed and on the code only.
-//   2. An event runs alone: `run` may return a promise (an operation of a real storage), and the next event waits for it.
+//   2. An event runs alone: `run` may return a promise (an operation of a real storage), and the next event waits for
+//      it.
 
 import { microtasksDone } from "../../core/clock/clock.ts";
 

@@ -1,4 +1,5 @@
-// Mutations of lib/src/core/engine, lib/src/core/adapters, lib/src/core/wire and lib/src/testing: engines, the fake model, provider APIs, images, conformance suites.
+// Mutations of lib/src/core/engine, lib/src/core/adapters, lib/src/core/wire and lib/src/testing: engines, the fake
+// model, provider APIs, images, conformance suites.
 
 import type { Mutation } from "../mutation.ts";
 

@@ -1,4 +1,5 @@
-// Mutations of the durable runtime, its storages, traces and the Restate adapter, and of the files that state rules (compiler settings, documents).
+// Mutations of the durable runtime, its storages, traces and the Restate adapter, and of the files that state rules
+// (compiler settings, documents).
 
 import type { Mutation } from "../mutation.ts";
 

@@ -1,5 +1,5 @@
-// A process that can be cut like one that was killed: from then on it reads and writes nothing, and nothing it waits for arrives, so none of its
-// `finally` blocks changes a row. What it had written stays.
+// A process that can be cut like one that was killed: from then on it reads and writes nothing, and nothing it waits
+// for arrives, so none of its `finally` blocks changes a row. What it had written stays.
 
 import type { Clock } from "everturn/engine";
 import type { StorageBatch as Batch, HostStorage, Runtime, RuntimeOptions } from "everturn/runtime";

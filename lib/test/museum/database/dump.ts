@@ -1,5 +1,6 @@
-// A SQLite database as text, one JSON value on each line: the settings of the file, the statements that create its tables, and every row. A JSON text is
-// written as JSON if it can be restored to the same text, so that rows are readable in a review.
+// A SQLite database as text, one JSON value on each line: the settings of the file, the statements that create its
+// tables, and every row. A JSON text is written as JSON if it can be restored to the same text, so that rows are
+// readable in a review.
 
 import type { EngineName } from "./engines.ts";
 import type { Performed } from "./probe.ts";

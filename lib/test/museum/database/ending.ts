@@ -30,7 +30,10 @@ export type Ending = {
 /** Waits for the end of a turn that a verb started. */
 export const end = async (turn: Promise<TurnHandle>): Promise<TurnEnd> => (await turn).result;
 
-/** Advances the clock by one second at a time until the condition is true. Modules that are loaded on first use take real time. */
+/**
+ * Advances the clock by one second at a time until the condition is true. Modules that are loaded on first use take
+ * real time.
+ */
 export async function passTime(clock: HandClock, isSo: () => boolean | Promise<boolean>): Promise<void> {
   for (let seconds = 0; seconds < 300; seconds += 1) {
     if (await isSo()) return;

@@ -1,5 +1,5 @@
-// The engines of the stored sessions, by name. A session is finished with the engine it started with, so the replies, calls and results of these engines
-// are never changed. A new session state gets a new engine.
+// The engines of the stored sessions, by name. A session is finished with the engine it started with, so the replies,
+// calls and results of these engines are never changed. A new session state gets a new engine.
 
 import type { Probe } from "./probe.ts";
 import type { Adapter, Engine, FakeScript, JsonObject, ModelRequest, Tool } from "everturn";

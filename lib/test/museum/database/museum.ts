@@ -1,4 +1,5 @@
-// The environment in which the stored sessions are created: one SQLite file, one clock, and processes that are started and killed.
+// The environment in which the stored sessions are created: one SQLite file, one clock, and processes that are started
+// and killed.
 
 import type { Circumstances, CutProcess } from "./cut-process.ts";
 import type { EngineName } from "./engines.ts";
@@ -60,7 +61,10 @@ export class Museum {
     if (!isCut()) throw new Error("the process was not cut");
   }
 
-  /** Waits until all work that needs no time on the clock is done. Modules that are loaded on first use take real time, so this may take several rounds. */
+  /**
+   * Waits until all work that needs no time on the clock is done. Modules that are loaded on first use take real time,
+   * so this may take several rounds.
+   */
   async #settled(isSo: () => boolean): Promise<void> {
     for (let round = 0; round < 100 && !isSo(); round += 1) await this.clock.advance(0);
     await this.clock.advance(0);

@@ -1,11 +1,13 @@
-// Counts the effects of the engines of stored sessions, and can hold them at a named point, so that the program that writes the database can kill a
-// process there.
+// Counts the effects of the engines of stored sessions, and can hold them at a named point, so that the program that
+// writes the database can kill a process there.
 
 import type { Clock } from "everturn/engine";
 
 export type Probe = {
   readonly clock: Clock;
-  /** Counts one performed effect: a model call (`model`), a tool run (`pay`), a hook (`before pay`) or a cell (`cell`). */
+  /**
+   * Counts one performed effect: a model call (`model`), a tool run (`pay`), a hook (`before pay`) or a cell (`cell`).
+   */
   readonly count: (engine: string, effect: string) => void;
   /** Resolves at once, or never, if the process is to be cut at this place. */
   readonly pass: (place: string) => Promise<void>;

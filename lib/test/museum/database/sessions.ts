@@ -1,4 +1,5 @@
-// How the stored sessions are created: each is left in another state in which a process can be killed or a session can wait.
+// How the stored sessions are created: each is left in another state in which a process can be killed or a session can
+// wait.
 
 import type { EngineName } from "./engines.ts";
 import type { Museum } from "./museum.ts";

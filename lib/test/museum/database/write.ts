@@ -1,6 +1,7 @@
-// Writes the database that the current sources leave, under the version of stored data: `npm run museum:database`. Run it at a release that raised
-// the version, commit the file it adds, and never change or delete one that is there: `database.test.ts` opens the file of every version and
-// finishes its sessions. With a path it writes there instead, to compare what the current sources write with what a release wrote.
+// Writes the database that the current sources leave, under the version of stored data: `npm run museum:database`. Run
+// it at a release that raised the version, commit the file it adds, and never change or delete one that is there:
+// `database.test.ts` opens the file of every version and finishes its sessions. With a path it writes there instead, to
+// compare what the current sources write with what a release wrote.
 
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -17,7 +18,8 @@ import { leave } from "./sessions.ts";
 const root = join(import.meta.dirname, "../../../..");
 const { version }: { readonly version: string } = JSON.parse(await readFile(join(root, "lib/package.json"), "utf8"));
 
-// Ids of turns and tokens come from the platform's random bytes. They are counted here, so that a second run writes the same file.
+// Ids of turns and tokens come from the platform's random bytes. They are counted here, so that a second run writes the
+// same file.
 let drawn = 0;
 Object.defineProperty(crypto, "getRandomValues", {
   value: (bytes: Uint8Array): Uint8Array => {

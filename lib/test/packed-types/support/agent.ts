@@ -1,4 +1,5 @@
-// A support agent of a shop, written from the guides alone: its tools, its typed summary, and a scripted model in place of a provider.
+// A support agent of a shop, written from the guides alone: its tools, its typed summary, and a scripted model in place
+// of a provider.
 
 import type { FakeScript } from "everturn";
 

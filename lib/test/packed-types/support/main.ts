@@ -1,4 +1,5 @@
-// Serves the support agent over HTTP from a SQLite file, restarts the server while an approval is pending, and plays the customer and the shop.
+// Serves the support agent over HTTP from a SQLite file, restarts the server while an approval is pending, and plays
+// the customer and the shop.
 
 import type { Engine } from "everturn";
 import type { ClientTurn } from "everturn/client";
@@ -50,7 +51,8 @@ async function show(turn: ClientTurn) {
       case "step_reset":
         text = "";
         break;
-      // Not `tool_execution_started`, which is not stored: a reader that connects after the tool has ended does not get it.
+      // Not `tool_execution_started`, which is not stored: a reader that connects after the tool has ended does not get
+      // it.
       case "tool_execution_completed":
         console.log(`[${event.name}: ${event.result.type}]`);
         break;

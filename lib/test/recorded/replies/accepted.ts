@@ -1,4 +1,5 @@
-// The differences between a recording and the decoded reply, or the next request, that are intended. The readers apply them; everything else must be equal.
+// The differences between a recording and the decoded reply, or the next request, that are intended. The readers apply
+// them; everything else must be equal.
 
 export const acceptedDifferences: { readonly [name: string]: string } = {
   "empty blocks":

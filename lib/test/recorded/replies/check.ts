@@ -2,7 +2,8 @@
 //
 // Theory of operation
 //   recording.ts    finds the replies in the files of a folder
-//   read-<api>.ts   reads a reply from its JSON, without the codecs: text, reasoning, calls, results, usage, citations, log probabilities, signatures
+//   read-<api>.ts   reads a reply from its JSON, without the codecs: text, reasoning, calls, results, usage, citations,
+//                   log probabilities, signatures
 //   decode.ts       decodes the reply with the codec: frame by frame, and from bytes that are cut at random places
 //   decoded.ts      reads the same things from the decoded reply
 //   compare.ts      compares the two, field by field
@@ -112,7 +113,8 @@ function variantsOf(recording: Recording, seeds: number, cuts: Cuts): readonly V
       : [
           {
             name: `converted to ${other.form === "whole" ? "a whole reply" : "a stream"}`,
-            // What the reader reads from the converted reply must be what it reads from the recording, apart from the deltas.
+            // What the reader reads from the converted reply must be what it reads from the recording, apart from the
+            // deltas.
             expected: { ...expected, deltas: readRecording(other).deltas },
             decode: () => decodeRecording(other),
           },
@@ -163,7 +165,10 @@ type Counts = {
   readonly outcomes: { [outcome in Reading["outcome"]]: number };
 };
 
-/** Checks all recordings below a folder and prints the result. Returns whether no difference was found and every mutation was noticed. */
+/**
+ * Checks all recordings below a folder and prints the result. Returns whether no difference was found and every
+ * mutation was noticed.
+ */
 export function checkRecordings(folder: string): boolean {
   const { files, recordings, unreadable } = recordingsBelow(folder);
   const counts = new Map<Api, Counts>();

@@ -48,8 +48,8 @@ export function compare(expected: Reading, actual: Reading): Comparison {
 }
 
 /**
- * The arguments of a call from its deltas. Where the API streams values, the text of the codec is compared as a value; text that the codec could not continue,
- * because the values came out of order, is not compared.
+ * The arguments of a call from its deltas. Where the API streams values, the text of the codec is compared as a value;
+ * text that the codec could not continue, because the values came out of order, is not compared.
  */
 function deltaValue(text: string | JsonObject, expected: string | JsonObject | undefined): Json {
   if (typeof expected !== "object" || typeof text !== "string") return text;
@@ -113,7 +113,10 @@ function usageFields(expected: Reading, actual: Reading): readonly Field[] {
   ];
 }
 
-/** The fields of two blocks in the same place. Of the replay data, the fields of the recording are compared; a codec may add its own. */
+/**
+ * The fields of two blocks in the same place. Of the replay data, the fields of the recording are compared; a codec may
+ * add its own.
+ */
 function blockFields(expected: Block | undefined, actual: Block | undefined): readonly Field[] {
   if (expected === undefined || actual === undefined || expected.type !== actual.type)
     return [["type", labelOf(expected), labelOf(actual)]];

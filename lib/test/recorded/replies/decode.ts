@@ -1,4 +1,5 @@
-// Decodes a recorded reply with the codec of its API: frame by frame, or from bytes that are cut at random places, as a socket delivers them.
+// Decodes a recorded reply with the codec of its API: frame by frame, or from bytes that are cut at random places, as a
+// socket delivers them.
 
 import type { Api, Recording } from "./recording.ts";
 import type { Json, ModelEvent } from "everturn/model";
@@ -36,7 +37,9 @@ export function decodeFrames(api: Api, frames: readonly Frame[]): readonly Model
   return [...frames.flatMap((frame) => decoder.push([frame])), ...decoder.end()];
 }
 
-/** How the codecs treat the events of recorded streams. An unknown event shows what a new version of an API has added. */
+/**
+ * How the codecs treat the events of recorded streams. An unknown event shows what a new version of an API has added.
+ */
 export function countEvents(recordings: readonly Recording[]): ReturnType<Codec["decoder"]>["counts"] {
   const sum = { understood: 0, opaque: 0, unknown: 0 };
   for (const recording of recordings) {
@@ -53,7 +56,10 @@ export function countEvents(recordings: readonly Recording[]): ReturnType<Codec[
 /** Where the cuts of one decoding were, for the report. */
 export type Cuts = { total: number; insideCharacter: number; insideCrlf: number };
 
-/** Decodes the bytes of the frames in random pieces. The same seed cuts at the same places. Line ends are LF, CRLF or CR, by the seed. */
+/**
+ * Decodes the bytes of the frames in random pieces. The same seed cuts at the same places. Line ends are LF, CRLF or
+ * CR, by the seed.
+ */
 export function decodeBytes(api: Api, frames: readonly Frame[], seed: number, cuts: Cuts): readonly ModelEvent[] {
   const random = randomNumbers(seed);
   const lineEnd = ["\n", "\r\n", "\r"][seed % 3] ?? "\n";

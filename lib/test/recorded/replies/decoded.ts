@@ -9,7 +9,10 @@ import { Collector } from "everturn/kernel";
 import { provider } from "./decode.ts";
 import { isObject, leavesOf, noReading, objectOf, only, without, withoutBlanks } from "./reading.ts";
 
-/** Collects the events. `sendable` is the message for the next request; `problem` says why the events are no valid reply. */
+/**
+ * Collects the events. `sendable` is the message for the next request; `problem` says why the events are no valid
+ * reply.
+ */
 export function readDecoded(
   api: Api,
   events: readonly ModelEvent[],
@@ -123,7 +126,10 @@ function completionsOf(events: readonly ModelEvent[]): Omit<Completions, "callId
   };
 }
 
-/** The blocks of the message, with the calls in their places. Chat Completions has no order between kinds of blocks, so they are sorted by kind. */
+/**
+ * The blocks of the message, with the calls in their places. Chat Completions has no order between kinds of blocks, so
+ * they are sorted by kind.
+ */
 function blocksOf(api: Api, message: AssistantMessage): readonly Block[] {
   const { content, toolCalls } = message;
   const unplaced = new Map(toolCalls.map((call) => [call.id, call]));

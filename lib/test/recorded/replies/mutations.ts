@@ -1,5 +1,5 @@
-// Damages the events of a decoded reply in the ways a defective codec would. The comparison must report every reply that a mutation changes: a check that
-// does not notice a mutation would not notice the defect either.
+// Damages the events of a decoded reply in the ways a defective codec would. The comparison must report every reply
+// that a mutation changes: a check that does not notice a mutation would not notice the defect either.
 
 import type { Api } from "./recording.ts";
 import type { AssistantMessage, JsonObject, ModelEvent, ToolCall } from "everturn/model";

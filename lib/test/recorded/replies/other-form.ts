@@ -1,5 +1,5 @@
-// Converts a recording into its other form, so that every recorded reply is decoded streamed and whole: a stream is joined into a whole body, and a whole body
-// is cut into a stream, with texts in random pieces.
+// Converts a recording into its other form, so that every recorded reply is decoded streamed and whole: a stream is
+// joined into a whole body, and a whole body is cut into a stream, with texts in random pieces.
 
 import type { Api, Recording } from "./recording.ts";
 import type { Json, JsonObject } from "everturn/model";
@@ -13,7 +13,10 @@ import { assembleResponses } from "./read-responses.ts";
 import { isBlank, isList, isObject, listOf, objectOf, objectsOf, only, stringOf, without } from "./reading.ts";
 import { eventsOf } from "./recording.ts";
 
-/** The recording in its other form; `null` for replies that did not complete. The caller has checked the outcome of the reply. */
+/**
+ * The recording in its other form; `null` for replies that did not complete. The caller has checked the outcome of the
+ * reply.
+ */
 export function otherForm(recording: Recording, seed: number): Recording | null {
   const { api, name } = recording;
   if (recording.form === "stream") {

@@ -26,7 +26,10 @@ import {
 /** A block of a stream while it grows. `input` is the JSON text of its input. */
 type GrowingBlock = { fields: JsonObject; input: string };
 
-/** The whole message that a stream stands for. `isComplete`: its end has arrived. `isSpliced`: another message has begun before the end. */
+/**
+ * The whole message that a stream stands for. `isComplete`: its end has arrived. `isSpliced`: another message has begun
+ * before the end.
+ */
 type Assembled = {
   readonly message: JsonObject | null;
   readonly error: JsonObject | null;

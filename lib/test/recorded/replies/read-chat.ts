@@ -131,8 +131,9 @@ function joinedByIndex(before: readonly JsonObject[], added: readonly JsonObject
 }
 
 /**
- * Adds a fragment of a call. It continues the call with its index, or without an index the call with its id, or the newest call. A name with another id, or
- * with a second JSON object, is another call. A fragment that repeats a complete call adds nothing.
+ * Adds a fragment of a call. It continues the call with its index, or without an index the call with its id, or the
+ * newest call. A name with another id, or with a second JSON object, is another call. A fragment that repeats a
+ * complete call adds nothing.
  */
 function addCall(calls: JsonObject[], entry: JsonObject): void {
   const id = stringOf(entry["id"]);
@@ -208,7 +209,9 @@ function contentText(content: Json | undefined): string {
   return content.map((piece) => stringOf(objectOf(piece)["text"]) + stringOf(objectOf(piece)["refusal"])).join("");
 }
 
-/** The reasoning of a delta or a message: its text field, the details if that is empty, and Mistral's `thinking` pieces. */
+/**
+ * The reasoning of a delta or a message: its text field, the details if that is empty, and Mistral's `thinking` pieces.
+ */
 function reasoningOf(message: JsonObject): string {
   const text = stringOf(message["reasoning_content"]) || stringOf(message["reasoning"]);
   const details = objectsOf(message["reasoning_details"]).map(
@@ -301,7 +304,10 @@ const messageFields = [
   "audio",
 ];
 
-/** The blocks by kind: reasoning, tools that the server ran, text, refusal, images, calls, other fields. The API has no order between them. */
+/**
+ * The blocks by kind: reasoning, tools that the server ran, text, refusal, images, calls, other fields. The API has no
+ * order between them.
+ */
 function blocksOf(message: JsonObject, body: JsonObject): readonly Block[] {
   const pieces = objectsOf(message["content"]);
   const known = pieces.filter(({ type }) => type === "text" || type === "refusal" || type === "thinking");
@@ -406,7 +412,10 @@ function callBlock(entry: JsonObject, at: number): Block {
   };
 }
 
-/** The assistant message of the next request. Text is one string; reasoning returns in the field it came in, or as details. */
+/**
+ * The assistant message of the next request. Text is one string; reasoning returns in the field it came in, or as
+ * details.
+ */
 function sentBackOf(message: JsonObject, blocks: readonly Block[]): JsonObject {
   const texts = blocks.flatMap((block) => (block.type === "text" && !block.isRefusal ? [block.text] : []));
   const calls = blocks.flatMap((block) => (block.type === "call" ? [sentCall(block)] : []));
@@ -423,7 +432,10 @@ function sentBackOf(message: JsonObject, blocks: readonly Block[]): JsonObject {
   });
 }
 
-/** A call of the next request. Arguments return as the model wrote them; blank ones and those that are no object as `{}`. */
+/**
+ * A call of the next request. Arguments return as the model wrote them; blank ones and those that are no object as
+ * `{}`.
+ */
 function sentCall({
   id,
   name,

@@ -80,7 +80,10 @@ function joinFields(before: JsonObject, added: JsonObject): JsonObject {
   return { ...before, ...withoutBlanks(added), ...(isBlank(logprobsResult) ? {} : { logprobsResult }) };
 }
 
-/** Adds a part of a chunk: text continues the text before it, pieces of a call continue the call, anything else is a new part. */
+/**
+ * Adds a part of a chunk: text continues the text before it, pieces of a call continue the call, anything else is a new
+ * part.
+ */
 function addPart(parts: JsonObject[], part: JsonObject): void {
   const last = parts.at(-1);
   if (isObject(part["functionCall"])) {

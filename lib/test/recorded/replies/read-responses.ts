@@ -349,7 +349,10 @@ function blocksOf(item: JsonObject, isPaired: boolean): readonly Block[] {
   }
 }
 
-/** The call of a tool of OpenAI that the program runs; `null`: the item is none. Containers and server-side searches are run by the provider. */
+/**
+ * The call of a tool of OpenAI that the program runs; `null`: the item is none. Containers and server-side searches are
+ * run by the provider.
+ */
 function programCall(item: JsonObject): Block | null {
   const environment = stringOf(objectOf(item["environment"])["type"]);
   const named = (name: string, args: JsonObject): Block => ({
@@ -427,8 +430,8 @@ function hostedArguments(item: JsonObject, type: string): JsonObject | null {
 }
 
 /**
- * The items of the next request: text without annotations, reasoning without its status, everything else unchanged. A message that is paired with reasoning is one item with its
- * id; the texts of another one are an item each.
+ * The items of the next request: text without annotations, reasoning without its status, everything else unchanged. A
+ * message that is paired with reasoning is one item with its id; the texts of another one are an item each.
  */
 function sentBackOf(item: JsonObject, isPaired: boolean): readonly JsonObject[] {
   switch (item["type"]) {
@@ -456,7 +459,10 @@ function sentBackOf(item: JsonObject, isPaired: boolean): readonly JsonObject[] 
   }
 }
 
-/** A provider that stores nothing reads encrypted reasoning only. After other reasoning, calls have no item ids and items of the provider's tools are not sent. */
+/**
+ * A provider that stores nothing reads encrypted reasoning only. After other reasoning, calls have no item ids and
+ * items of the provider's tools are not sent.
+ */
 function withoutUnreadable(items: readonly JsonObject[]): readonly JsonObject[] {
   let isOrphaned = false;
   return items.flatMap((item): readonly JsonObject[] => {

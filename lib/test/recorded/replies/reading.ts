@@ -1,11 +1,15 @@
-// What a reply says, in a form that neither the APIs nor the codecs use. The readers (`read-<api>.ts`) build a `Reading` from the recorded JSON;
-// `decoded.ts` builds one from the events of the codec; `compare.ts` compares the two.
+// What a reply says, in a form that neither the APIs nor the codecs use. The readers (`read-<api>.ts`) build a
+// `Reading` from the recorded JSON; `decoded.ts` builds one from the events of the codec; `compare.ts` compares the
+// two.
 //
 // The readers share no code with lib/src/core/wire: a defect in a helper of the codecs must not repeat itself here.
 
 import type { Json, JsonObject } from "everturn/model";
 
-/** A block of a reply. `replay` holds the fields that the provider requires back: signatures, encrypted content, item ids. */
+/**
+ * A block of a reply. `replay` holds the fields that the provider requires back: signatures, encrypted content, item
+ * ids.
+ */
 export type Block =
   | {
       readonly type: "text";
@@ -43,7 +47,9 @@ export type Block =
     }
   | { readonly type: "item"; readonly kind: string; readonly item: Json };
 
-/** How a reply ended: `failed` with an error of the provider, `interrupted` without the end that the protocol requires. */
+/**
+ * How a reply ended: `failed` with an error of the provider, `interrupted` without the end that the protocol requires.
+ */
 type Outcome = "completed" | "failed" | "interrupted";
 
 export type Reading = {
@@ -61,7 +67,10 @@ export type Reading = {
   readonly metadata: JsonObject;
   /** The deltas, joined. A reply that was not streamed has none, except the arguments of a call that was cut off. */
   readonly deltas: Deltas;
-  /** The events of complete blocks, in any order, and the ids of the calls of the message. `null` for recordings: both follow from the blocks. */
+  /**
+   * The events of complete blocks, in any order, and the ids of the calls of the message. `null` for recordings: both
+   * follow from the blocks.
+   */
   readonly completions: Completions | null;
   /** The content of the assistant message in the next request. `null`: the next request is not compared. */
   readonly sentBack: readonly JsonObject[] | null;
@@ -85,7 +94,10 @@ export type UsageReading = {
 export type Deltas = {
   readonly text: string;
   readonly reasoning: string;
-  /** The argument text of each call that has any, in order. Gemini streams values and no text: then the objects that the text of the codec must give. */
+  /**
+   * The argument text of each call that has any, in order. Gemini streams values and no text: then the objects that the
+   * text of the codec must give.
+   */
   readonly arguments: readonly (string | JsonObject)[];
 };
 
@@ -175,7 +187,10 @@ export function leavesOf(value: Json | undefined, path = ""): JsonObject {
   );
 }
 
-/** The finish reason of the library: a normal end with calls for the program is `tool_calls`, and `tool_calls` without calls is `stop`. */
+/**
+ * The finish reason of the library: a normal end with calls for the program is `tool_calls`, and `tool_calls` without
+ * calls is `stop`.
+ */
 export function finishWithCalls(reason: string | null, blocks: readonly Block[]): string | null {
   const hasCalls = blocks.some(({ type }) => type === "call");
   const isNormal = reason === null || ["stop", "other", "paused", "tool_calls"].includes(reason);

@@ -1,5 +1,6 @@
-// Finds the recorded replies below a folder. The form of a file is recognised by its content, so `*.chunks.txt` (one JSON event on each line), `*.sse` (bytes
-// as received), `*.json` (a whole body, or a list of events) and other names are all read. `*.request.json` files are requests and are left out.
+// Finds the recorded replies below a folder. The form of a file is recognised by its content, so `*.chunks.txt` (one
+// JSON event on each line), `*.sse` (bytes as received), `*.json` (a whole body, or a list of events) and other names
+// are all read. `*.request.json` files are requests and are left out.
 //
 // A file may hold several replies one after the other: recordings of a loop of calls. Each is a reply of its own.
 
@@ -19,7 +20,9 @@ export type Recording =
   | { readonly form: "stream"; readonly name: string; readonly api: Api; readonly frames: readonly Frame[] }
   | { readonly form: "whole"; readonly name: string; readonly api: Api; readonly body: Json };
 
-/** The recordings below a folder. `unreadable`: files that hold neither JSON nor events, or an API that is not known. */
+/**
+ * The recordings below a folder. `unreadable`: files that hold neither JSON nor events, or an API that is not known.
+ */
 export function recordingsBelow(folder: string): {
   readonly files: number;
   readonly recordings: readonly Recording[];

@@ -1,5 +1,5 @@
-// Checks the next request: the decoded reply, encoded again, must hold the blocks of the recording with their ids, signatures and encrypted content, byte
-// for byte, and the results of its calls under the ids of the recording.
+// Checks the next request: the decoded reply, encoded again, must hold the blocks of the recording with their ids,
+// signatures and encrypted content, byte for byte, and the results of its calls under the ids of the recording.
 
 import type { Difference } from "./compare.ts";
 import type { Reading } from "./reading.ts";
@@ -49,7 +49,8 @@ function nextRequest(api: Api, { isStored }: Reading, message: AssistantMessage)
   // The provider continues a paused reply by itself, with calls that still run.
   const input = message.finishReason === "paused" ? [] : [user("Continue.")];
   const messages = [user("Start."), message, ...results, ...input];
-  // A conversation goes on as it began. With `store: true` the Responses API resolves reasoning by its id, so that unencrypted reasoning is sent back too.
+  // A conversation goes on as it began. With `store: true` the Responses API resolves reasoning by its id, so that
+  // unencrypted reasoning is sent back too.
   const options = api === "openai-responses" ? { store: isStored } : {};
   return codecs[api].encode(request(messages, { options }), contextOf(api)).body;
 }
@@ -68,7 +69,10 @@ const requiredFields: { readonly [A in Api]: JsonObject } = {
   "openai-responses": {},
 };
 
-/** A recorded reply of Anthropic can have the result of a call of an earlier reply, which is not part of the recording. Adds such calls. */
+/**
+ * A recorded reply of Anthropic can have the result of a call of an earlier reply, which is not part of the recording.
+ * Adds such calls.
+ */
 function withEarlierCalls(body: JsonObject): JsonObject {
   const messages = objectsOf(body["messages"]).map((message) => {
     const blocks = objectsOf(message["content"]);

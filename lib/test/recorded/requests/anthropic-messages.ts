@@ -115,7 +115,10 @@ function convert({ body: recordedBody, model }: Recording, form: ReplyForm): Con
   };
 }
 
-/** Thinking and effort. What `reasoning` cannot state (adaptive thinking without an effort, an effort without thinking) goes into `options`. */
+/**
+ * Thinking and effort. What `reasoning` cannot state (adaptive thinking without an effort, an effort without thinking)
+ * goes into `options`.
+ */
 function convertThinking(body: JsonObject): {
   readonly reasoning: ReasoningSettings | null;
   readonly options: JsonObject;
@@ -225,7 +228,10 @@ function convertResult(block: JsonObject, providerOptions: ProviderOptions): Mes
   );
 }
 
-/** A block of a user message or of a result. A block of a type without counterpart is a text part whose options are the block. */
+/**
+ * A block of a user message or of a result. A block of a type without counterpart is a text part whose options are the
+ * block.
+ */
 function convertBlock(block: JsonObject, providerOptions: ProviderOptions): UserPart {
   const extra = (...typed: readonly string[]) =>
     providerOptions.of("messages[].content[]", withoutNulls(without(block, "type", ...typed)));

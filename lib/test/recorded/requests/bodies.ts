@@ -1,4 +1,5 @@
-// Request bodies, written by hand, that together use the fields of each API and need every rule for harmless differences.
+// Request bodies, written by hand, that together use the fields of each API and need every rule for harmless
+// differences.
 
 import type { WireApi } from "../../../src/core/wire/internal.ts";
 import type { JsonObject } from "everturn/model";
@@ -10,7 +11,9 @@ const schema = {
   required: ["city"],
   additionalProperties: false,
 };
-/** A schema that an API accepted, or that it ignores parts of, and that the library writes in the documented keywords. */
+/**
+ * A schema that an API accepted, or that it ignores parts of, and that the library writes in the documented keywords.
+ */
 const looseSchema = {
   ...schema,
   properties: { city: { type: "string", minLength: 1, "x-order": 1 } },

@@ -1,12 +1,14 @@
 // Compares a recorded request body with the body that a codec wrote for the same request.
 //
 // Theory of operation
-//   Two bodies are `equal` if they are the same JSON; the order of keys does not matter. Otherwise every rule of the API is applied to both bodies. A rule
-//   rewrites one way to say something into another way that means the same to the API (`"Hi."` and `[{ type: "text", text: "Hi." }]`). If the rewritten
-//   bodies are the same, the difference is `harmless`, and the result names the rules without which the bodies would differ. What remains is `different`.
+//   Two bodies are `equal` if they are the same JSON; the order of keys does not matter. Otherwise every rule of the
+//   API is applied to both bodies. A rule rewrites one way to say something into another way that means the same to the
+//   API (`"Hi."` and `[{ type: "text", text: "Hi." }]`). If the rewritten bodies are the same, the difference is
+//   `harmless`, and the result names the rules without which the bodies would differ. What remains is `different`.
 //
 // Invariants
-//   1. A rule has a name and a reason. It must not remove content: `mutations.ts` shows for every kind of content that a lost or changed one is found.
+//   1. A rule has a name and a reason. It must not remove content: `mutations.ts` shows for every kind of content that
+//      a lost or changed one is found.
 //   2. The order of rules does not decide a verdict: all of them are applied.
 
 import type { Json, JsonObject } from "everturn/model";

@@ -1,11 +1,14 @@
-// What the converters of the four APIs share: from a recorded request body to the request that a user of the library would write.
+// What the converters of the four APIs share: from a recorded request body to the request that a user of the library
+// would write.
 //
 // Rules for converters
 //   1. What the library has a type for is expressed by that type: messages, parts, tools, provider tools, settings.
 //   2. What belongs to one message, part or tool and has no type becomes a provider option of it.
-//   3. Only what the library leaves to the caller on purpose is a provider option of the request. Every such field is counted, and the report lists it.
-//   4. A reply of the model is what the codec decoded from it (`decoded`): only so are signatures and item ids stored. A reply of nothing but text and calls is
-//      also expressed by constructors (`written`), as in a history of another source.
+//   3. Only what the library leaves to the caller on purpose is a provider option of the request. Every such field is
+//      counted, and the report lists it.
+//   4. A reply of the model is what the codec decoded from it (`decoded`): only so are signatures and item ids stored.
+//      A reply of nothing but text and calls is also expressed by constructors (`written`), as in a history of another
+//      source.
 //   5. No converter imports code from `lib/src/core/wire` other than the codec itself.
 
 import type { UserPart } from "../../../src/core/model/internal.ts";

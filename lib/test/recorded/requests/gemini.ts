@@ -73,7 +73,8 @@ function convert({ body: recordedBody, model: knownModel }: Recording, form: Rep
   const body = withoutNulls(camelCased(recordedBody));
   const config = withoutNulls(objectOf(body["generationConfig"]));
   const thinkingConfig = withoutNulls(objectOf(config["thinkingConfig"]));
-  // The path names the model, and the recording has only the body. Levels of thinking and signatures exist since Gemini 3.
+  // The path names the model, and the recording has only the body. Levels of thinking and signatures exist since
+  // Gemini 3.
   const isNew =
     thinkingConfig["thinkingLevel"] !== undefined ||
     JSON.stringify(body["contents"] ?? null).includes('"thoughtSignature"');
@@ -240,7 +241,10 @@ function convertContents(
   });
 }
 
-/** A turn of the model with calls and the next turn of the model are one reply: the results of the calls follow after both. */
+/**
+ * A turn of the model with calls and the next turn of the model are one reply: the results of the calls follow after
+ * both.
+ */
 function joinReplies(contents: readonly JsonObject[]): readonly JsonObject[] {
   const joined: JsonObject[] = [];
   for (const content of contents) {
@@ -271,7 +275,10 @@ function convertResult(response: JsonObject, calls: ToolCall[], providerOptions:
   });
 }
 
-/** What a function returned. The API documents `output` and `error`; SDKs also write `result`, `{ name, content }`, or the value itself. */
+/**
+ * What a function returned. The API documents `output` and `error`; SDKs also write `result`, `{ name, content }`, or
+ * the value itself.
+ */
 function resultOf(response: JsonObject): { readonly isError: boolean; readonly result: Json } {
   const names = Object.keys(response);
   const [only] = names;
@@ -508,7 +515,10 @@ function splitTools(body: JsonObject): JsonObject {
   });
 }
 
-/** Turns of results, with the media beside them, then turns without. Neighbouring turns of the model, and of results, are joined. */
+/**
+ * Turns of results, with the media beside them, then turns without. Neighbouring turns of the model, and of results,
+ * are joined.
+ */
 function joinTurns(value: Json): Json {
   const turns: { readonly role: Json; readonly kind: string; readonly parts: JsonObject[] }[] = [];
   for (const content of objectsOf(value)) {

@@ -1,4 +1,5 @@
-// Reads and changes JSON of recorded request bodies. Independent of the readers in `lib/src/core/wire`, because the codecs are what is tested.
+// Reads and changes JSON of recorded request bodies. Independent of the readers in `lib/src/core/wire`, because the
+// codecs are what is tested.
 
 import type { Json, JsonObject } from "everturn/model";
 

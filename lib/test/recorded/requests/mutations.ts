@@ -1,4 +1,5 @@
-// Defects that a codec could have, as changes of the body it wrote. The comparison must find each of them: this shows that its rules hide no content.
+// Defects that a codec could have, as changes of the body it wrote. The comparison must find each of them: this shows
+// that its rules hide no content.
 
 import type { WireApi } from "../../../src/core/wire/internal.ts";
 import type { Json, JsonObject } from "everturn/model";
@@ -80,7 +81,10 @@ const otherRole: { readonly [A in WireApi]: string } = {
 };
 const signatureFields = ["signature", "thoughtSignature", "encrypted_content", "reasoning_details"];
 
-/** Replaces the first field of this name for which `change` returns a value, below a field of the body (`null`: anywhere). */
+/**
+ * Replaces the first field of this name for which `change` returns a value, below a field of the body (`null`:
+ * anywhere).
+ */
 function changeFirst(
   body: JsonObject,
   name: string,

@@ -1,4 +1,5 @@
-// Recorded requests of Chat Completions (OpenAI and compatible servers): the converter to the library's request, and the harmless differences.
+// Recorded requests of Chat Completions (OpenAI and compatible servers): the converter to the library's request, and
+// the harmless differences.
 
 import type { AssistantPart, UserPart } from "../../../src/core/model/internal.ts";
 import type { Rule } from "./compare.ts";
@@ -319,7 +320,8 @@ function convertParts(content: readonly Json[], providerOptions: ProviderOptions
         });
       }
       default:
-        // Other servers have parts of their own (`document_url`, `video_url`). The text is what other providers would get.
+        // Other servers have parts of their own (`document_url`, `video_url`). The text is what other providers would
+        // get.
         return textPart(JSON.stringify(part), providerOptions.of("content[]", part));
     }
   });

@@ -383,8 +383,9 @@ function convertParts(content: readonly Json[], providerOptions: ProviderOptions
 // Item references
 
 /**
- * The body with every `item_reference` replaced by the item. Items come from the recorded answers. A call that no recorded answer has is represented by the id
- * of the call that the results after it answer; its name and arguments stay unknown. Other references stay as they are: the library keeps them as opaque items.
+ * The body with every `item_reference` replaced by the item. Items come from the recorded answers. A call that no
+ * recorded answer has is represented by the id of the call that the results after it answer; its name and arguments
+ * stay unknown. Other references stay as they are: the library keeps them as opaque items.
  */
 function resolveReferences({ body, items }: Recording): JsonObject {
   const input = objectsOf(body["input"]);

@@ -1,5 +1,5 @@
-// Tests the comparison of recorded requests on bodies written by hand: each body is sent with the same meaning, and every defect that is put into an encoded body
-// is found.
+// Tests the comparison of recorded requests on bodies written by hand: each body is sent with the same meaning, and
+// every defect that is put into an encoded body is found.
 
 import type { WireApi } from "../../../src/core/wire/internal.ts";
 import type { Checked } from "./check.ts";

@@ -1,7 +1,9 @@
-// `npm run test:requests -- DIR`: converts every recorded request body below DIR (`NAME.request.json`, in a folder named after the API) into a request of the
-// library, encodes it, and compares the body with the recorded one. The recorded answer (`NAME.answer.json` or `.sse`) supplies what the body lacks: the
-// name of a Gemini model, items that a body refers to by id, and whether the API refused the request. Exits with 1 if a body is different, or if a defect
-// that was put into an encoded body was not found (mutations.ts), or if the provider would refuse a body that it had accepted.
+// `npm run test:requests -- DIR`: converts every recorded request body below DIR (`NAME.request.json`, in a folder
+// named after the API) into a request of the library, encodes it, and compares the body with the recorded one. The
+// recorded answer (`NAME.answer.json` or `.sse`) supplies what the body lacks: the name of a Gemini model, items that a
+// body refers to by id, and whether the API refused the request. Exits with 1 if a body is different, or if a defect
+// that was put into an encoded body was not found (mutations.ts), or if the provider would refuse a body that it had
+// accepted.
 
 import type { WireApi } from "../../../src/core/wire/internal.ts";
 import type { Difference } from "./compare.ts";

@@ -1,5 +1,6 @@
-// Harmless differences of schemas. Recorded requests have schemas that are looser than the documented rules of strict mode, or have keywords that the API ignores; the library
-// writes them in the documented form (`lib/src/core/wire/schema-rules.ts`). `schema-adaptation.test.ts` checks that form by rules of its own.
+// Harmless differences of schemas. Recorded requests have schemas that are looser than the documented rules of strict
+// mode, or have keywords that the API ignores; the library writes them in the documented form
+// (`lib/src/core/wire/schema-rules.ts`). `schema-adaptation.test.ts` checks that form by rules of its own.
 
 import type { SchemaRules } from "../../../src/core/wire/schema-rules.ts";
 import type { JsonObject } from "everturn/model";

@@ -1,4 +1,5 @@
-// Who sees what: login with a token, secrets that must not appear anywhere, and tenants that do not see the sessions of each other.
+// Who sees what: login with a token, secrets that must not appear anywhere, and tenants that do not see the sessions of
+// each other.
 
 import type { Flow } from "../flow.ts";
 import type { WatchedPage } from "../watched-page.ts";

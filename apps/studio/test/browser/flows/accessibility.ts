@@ -1,4 +1,5 @@
-// What screen readers announce, and what moves: live regions, roles, and reduced motion. looks.ts checks the names of all controls of every view.
+// What screen readers announce, and what moves: live regions, roles, and reduced motion. looks.ts checks the names of
+// all controls of every view.
 
 import type { Flow } from "../flow.ts";
 import type { Page } from "playwright-core";

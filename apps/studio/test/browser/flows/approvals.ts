@@ -1,5 +1,6 @@
-// What a person sees and does when a call waits for a decision: all arguments are shown for what they are, fields keep their text and the focus, no single key
-// decides, what cannot be read is not sent, and a running call shows the arguments that run.
+// What a person sees and does when a call waits for a decision: all arguments are shown for what they are, fields keep
+// their text and the focus, no single key decides, what cannot be read is not sent, and a running call shows the
+// arguments that run.
 
 import type { Flow } from "../flow.ts";
 import type { Locator, Page, Route } from "playwright-core";

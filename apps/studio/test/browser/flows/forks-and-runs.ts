@@ -1,5 +1,5 @@
-// Sessions that belong to others: forks, whose origin is stored and therefore known in every browser, and runs of the playground that were not kept, which the
-// browser that started them remembers.
+// Sessions that belong to others: forks, whose origin is stored and therefore known in every browser, and runs of the
+// playground that were not kept, which the browser that started them remembers.
 
 import type { Flow } from "../flow.ts";
 import type { Server } from "../server.ts";

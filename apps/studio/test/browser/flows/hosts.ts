@@ -1,4 +1,5 @@
-// The studio over other hosts: Postgres as the storage of `everturn serve`, and a Node server of the user's own around `createHandler`, with sessions in memory.
+// The studio over other hosts: Postgres as the storage of `everturn serve`, and a Node server of the user's own around
+// `createHandler`, with sessions in memory.
 
 import type { Flow } from "../flow.ts";
 

@@ -24,7 +24,10 @@ async function focusedName(page: Page): Promise<string> {
   return page.evaluate<string>(focused);
 }
 
-/** Presses Tab until the element with the name has the focus. Every element on the way must have a name and show that it has the focus. */
+/**
+ * Presses Tab until the element with the name has the focus. Every element on the way must have a name and show that it
+ * has the focus.
+ */
 async function tabTo(page: Page, name: RegExp, key: "Tab" | "Shift+Tab" = "Tab"): Promise<void> {
   const passed: string[] = [];
   for (let press = 0; press < 150; press += 1) {

@@ -1,5 +1,5 @@
-// What a reader takes out of the page: links to messages and effects, JSON, `curl` commands and replay files. Each is used: links are opened in other browsers,
-// commands are run in a shell, and files are opened again.
+// What a reader takes out of the page: links to messages and effects, JSON, `curl` commands and replay files. Each is
+// used: links are opened in other browsers, commands are run in a shell, and files are opened again.
 
 import type { Flow } from "../flow.ts";
 import type { Page } from "playwright-core";

@@ -1,4 +1,5 @@
-// Messages of the reader: files beside a text, steering with files, a turn that failed and is tried again, and a turn that stopped early and is continued.
+// Messages of the reader: files beside a text, steering with files, a turn that failed and is tried again, and a turn
+// that stopped early and is continued.
 
 import type { Flow } from "../flow.ts";
 

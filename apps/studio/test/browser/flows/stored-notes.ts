@@ -1,4 +1,5 @@
-// What a page that is opened later shows about attempts that were thrown away: it comes from stored data, because their events are not sent again.
+// What a page that is opened later shows about attempts that were thrown away: it comes from stored data, because their
+// events are not sent again.
 
 import type { Flow } from "../flow.ts";
 

@@ -1,5 +1,5 @@
-// Calls that wait for a person, and turns that no process continues: forms of approvals with every kind of field, manual tools, tools whose outcome a crash leaves
-// unknown, and parked turns.
+// Calls that wait for a person, and turns that no process continues: forms of approvals with every kind of field,
+// manual tools, tools whose outcome a crash leaves unknown, and parked turns.
 
 import type { Flow } from "../flow.ts";
 import type { Locator, Page } from "playwright-core";

@@ -1,6 +1,7 @@
 // Checks a model request against the known capabilities of its model, before the request costs anything.
 //
-// Only a capability that is `false` refuses a request. `null` (unknown) never does: a model that the catalog does not know must stay usable.
+// Only a capability that is `false` refuses a request. `null` (unknown) never does: a model that the catalog does not
+// know must stay usable.
 
 import type { Issue, Message, ModelName, ModelRequest } from "../../model/internal.ts";
 

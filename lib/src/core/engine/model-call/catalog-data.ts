@@ -1,7 +1,9 @@
-// The data of the built-in model catalog, as published by the providers on the date below. `null` means "not verified" or "no separate price".
+// The data of the built-in model catalog, as published by the providers on the date below. `null` means "not verified"
+// or "no separate price".
 //
-// Prices are list prices for short prompts. Surcharges for long prompts are not modelled: OpenAI from GPT-5.4 on above 272,000 tokens (not mini
-// and nano), Gemini 3.1 Pro above 200,000, Claude Haiku 5.5 above 100,000. The price of cache writes is that of the shortest retention.
+// Prices are list prices for short prompts. Surcharges for long prompts are not modelled: OpenAI from GPT-5.4 on above
+// 272,000 tokens (not mini and nano), Gemini 3.1 Pro above 200,000, Claude Haiku 5.5 above 100,000. The price of cache
+// writes is that of the shortest retention.
 
 /** One model of the catalog. */
 export type CatalogEntry = {

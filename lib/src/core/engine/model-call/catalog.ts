@@ -1,7 +1,9 @@
-// The model catalog: finds limits, prices and capabilities of a model by its name, and adds them to model references that lack them.
+// The model catalog: finds limits, prices and capabilities of a model by its name, and adds them to model references
+// that lack them.
 //
-// Names match exactly, by alias, or with a date or version suffix (`gpt-5.4-2026-03-05` is `gpt-5.4`). Prefixes never match otherwise: a wrong
-// price is worse than none, because budgets rely on it. Lookup is linear in the number of entries.
+// Names match exactly, by alias, or with a date or version suffix (`gpt-5.4-2026-03-05` is `gpt-5.4`). Prefixes never
+// match otherwise: a wrong price is worse than none, because budgets rely on it. Lookup is linear in the number of
+// entries.
 
 import type { ModelCapabilities, ModelLimits, ModelName, ModelPricing, ModelRef } from "../../model/internal.ts";
 import type { CatalogEntry } from "./catalog-data.ts";
@@ -12,8 +14,8 @@ import { catalogModels } from "./catalog-data.ts";
 /** Limits, prices and capabilities of models, by name. */
 export type Catalog = {
   /**
-   * Returns the entry of a model, with the id of the entry; `null`: unknown. `provider` restricts the search, unless the model itself names a
-   * provider (`openai:gpt-5.5`, or a reference with a `provider`).
+   * Returns the entry of a model, with the id of the entry; `null`: unknown. `provider` restricts the search, unless
+   * the model itself names a provider (`openai:gpt-5.5`, or a reference with a `provider`).
    */
   readonly find: (model: ModelName, provider?: string | null) => ModelRef | null;
   /** All entries, added ones first. */
@@ -54,8 +56,9 @@ function catalogWith(extra: readonly ModelRef[]): Catalog {
 }
 
 /**
- * Adds the data of the catalog to a model: fields that the reference sets are kept, fields that are `null` are filled in. The id stays, so a dated
- * model or an alias is requested under the given name. Returns the model unchanged if the catalog does not know it.
+ * Adds the data of the catalog to a model: fields that the reference sets are kept, fields that are `null` are filled
+ * in. The id stays, so a dated model or an alias is requested under the given name. Returns the model unchanged if the
+ * catalog does not know it.
  */
 export function withCatalogData<Model extends ModelName | null>(
   model: Model,
@@ -100,8 +103,8 @@ function replaces(extra: ModelRef, builtInRef: ModelRef): boolean {
 }
 
 /**
- * The references that a name may mean, in order. Text with a colon is first an id (`llama:8b`) and then a provider with an id
- * (`openai:gpt-5.5`).
+ * The references that a name may mean, in order. Text with a colon is first an id (`llama:8b`) and then a provider with
+ * an id (`openai:gpt-5.5`).
  */
 function candidatesOf(model: ModelName, provider: string | null): readonly ModelRef[] {
   if (typeof model !== "string") {
@@ -126,8 +129,9 @@ function bareRef(provider: string | null, id: string | null): ModelRef {
 }
 
 /**
- * The reference for a model given as text. A candidate that took the text as an id carries the provider of the search, which the text does not name. The
- * provider of any other candidate is kept as it was given, because `providers` finds the adapter by it.
+ * The reference for a model given as text. A candidate that took the text as an id carries the provider of the search,
+ * which the text does not name. The provider of any other candidate is kept as it was given, because `providers` finds
+ * the adapter by it.
  */
 function refOfText({ id }: ModelRef, text: string): ModelRef {
   return id === text || id === null ? bareRef(null, text) : bareRef(text.slice(0, -id.length - 1), id);
@@ -142,7 +146,10 @@ function findIn(entries: readonly Entry[], { provider, id }: ModelRef): ModelRef
 // Date and version suffixes that providers append: 20250929, 2025-09-29, 09-2025, 0613, 1106, 001.
 const dateSuffix = /^-(?:20\d\d-?\d\d-?\d\d|\d\d-20\d\d|0\d\d\d?|1[0-2]\d\d)$/;
 
-/** Returns the entry whose name, followed by a date suffix, is this id. The longest name wins: `gpt-5.5-pro-2026-04-23` is not `gpt-5.5`. */
+/**
+ * Returns the entry whose name, followed by a date suffix, is this id. The longest name wins: `gpt-5.5-pro-2026-04-23`
+ * is not `gpt-5.5`.
+ */
 function findDated(entries: readonly Entry[], id: string): ModelRef | null {
   let longest: { readonly ref: ModelRef; readonly length: number } | null = null;
   for (const { ref, names } of entries) {

@@ -1,6 +1,9 @@
 // Environment variables, on platforms that have them.
 
-/** Returns an environment variable; `null`: it is not set. Returns `null` on platforms without `process`, such as browsers and edge runtimes. */
+/**
+ * Returns an environment variable; `null`: it is not set. Returns `null` on platforms without `process`, such as
+ * browsers and edge runtimes.
+ */
 export function environmentVariable(name: string): string | null {
   const platform: unknown = Reflect.get(globalThis, "process");
   if (typeof platform !== "object" || platform === null) return null;

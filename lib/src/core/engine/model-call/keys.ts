@@ -3,14 +3,19 @@
 // Precedence: the call, the adapter, environment variables, a `.env` file (only if the adapter has `dotenv`).
 //
 // Invariants
-//   1. A key is looked up when a call is made and is not stored in an engine, a session or a module variable. Rotated keys take effect at once.
+//   1. A key is looked up when a call is made and is not stored in an engine, a session or a module variable. Rotated
+//      keys take effect at once.
 //   2. The error for a missing key lists the places that were searched, and no value.
-//   3. A function that throws is no missing key: the error names the option and keeps the cause, and the next source is not searched.
+//   3. A function that throws is no missing key: the error names the option and keeps the cause, and the next source is
+//      not searched.
 
 import { EngineError, EverturnError } from "../../model/internal.ts";
 import { environmentVariable } from "./environment-variable.ts";
 
-/** A key, or a function that returns the key of each call, for example from a secret store. `null`: the next source is searched. */
+/**
+ * A key, or a function that returns the key of each call, for example from a secret store. `null`: the next source is
+ * searched.
+ */
 export type KeySource = string | (() => string | null | Promise<string | null>);
 
 export type KeyRequest = {
@@ -27,7 +32,9 @@ export type KeyRequest = {
   readonly dotenv: (() => Promise<{ readonly [name: string]: string }>) | null;
 };
 
-/** Returns the key for a call. Throws `EngineError` (`missing_key`) with the list of searched places if there is none. */
+/**
+ * Returns the key for a call. Throws `EngineError` (`missing_key`) with the list of searched places if there is none.
+ */
 export async function findKey({
   provider,
   call,
@@ -36,7 +43,8 @@ export async function findKey({
   variables,
   dotenv,
 }: KeyRequest): Promise<string> {
-  // Trimmed, because `fetch` trims header values: a server that echoes the key echoes the trimmed one, and redaction must match it.
+  // Trimmed, because `fetch` trims header values: a server that echoes the key echoes the trimmed one, and redaction
+  // must match it.
   if (isKey(call)) return call.trim();
   const adapterKey = await readKey(source, provider, sourceName);
   if (isKey(adapterKey)) return adapterKey.trim();
@@ -58,7 +66,10 @@ export async function findKey({
   });
 }
 
-/** The value of a source. Throws `EngineError` (`missing_key`) with the name of the option if the function throws; an error of Everturn is thrown as it is. */
+/**
+ * The value of a source. Throws `EngineError` (`missing_key`) with the name of the option if the function throws; an
+ * error of Everturn is thrown as it is.
+ */
 export async function readKey(source: KeySource | null, provider: string, option: string): Promise<string | null> {
   if (typeof source !== "function") return source;
   try {
@@ -76,8 +87,9 @@ function isKey(value: string | null | undefined): value is string {
 }
 
 /**
- * Parses the text of a `.env` file: lines of `KEY=VALUE`, optionally with `export` and with double quotes around the value. All other lines,
- * comments included, are ignored. There are no escapes, no multi-line values and no `$VARIABLE` expansion.
+ * Parses the text of a `.env` file: lines of `KEY=VALUE`, optionally with `export` and with double quotes around the
+ * value. All other lines, comments included, are ignored. There are no escapes, no multi-line values and no `$VARIABLE`
+ * expansion.
  */
 export function parseDotenv(text: string): { readonly [name: string]: string } {
   const pairs = text.split(/\r?\n/).flatMap((line): [string, string][] => {

@@ -10,9 +10,10 @@ export function priceOf(model: ModelName | null): ModelPricing | null {
 }
 
 /**
- * Adds costs to a usage. Costs that the provider reported are kept, unless they are negative, or 0 for tokens that have a price: gateways report 0 for
- * calls that another account pays (OpenRouter with a key of the user), and a budget would then never be reached. `totalCost` is computed only if both input and output cost are known, so
- * that a budget never counts half a cost as the whole.
+ * Adds costs to a usage. Costs that the provider reported are kept, unless they are negative, or 0 for tokens that have
+ * a price: gateways report 0 for calls that another account pays (OpenRouter with a key of the user), and a budget
+ * would then never be reached. `totalCost` is computed only if both input and output cost are known, so that a budget
+ * never counts half a cost as the whole.
  */
 export function withCosts(usage: Usage, model: ModelName | null): Usage {
   const price = priceOf(model);
@@ -23,15 +24,18 @@ export function withCosts(usage: Usage, model: ModelName | null): Usage {
   return { ...usage, inputCost, outputCost, totalCost: spentCost(usage.totalCost, sum) };
 }
 
-/** The reported cost, or the computed one if none is reported, or 0. A 0 beside tokens that were not counted is unknown: a budget ends a run whose costs are unknown. */
+/**
+ * The reported cost, or the computed one if none is reported, or 0. A 0 beside tokens that were not counted is unknown:
+ * a budget ends a run whose costs are unknown.
+ */
 function spentCost(reported: number | null, computed: number | null): number | null {
   const known = knownCost(reported);
   return known === null || known === 0 ? computed : known;
 }
 
 /**
- * `inputTokens` includes tokens read from and written to the prompt cache. Each of the three kinds is charged at its own price; a kind without
- * a price of its own is charged as plain input.
+ * `inputTokens` includes tokens read from and written to the prompt cache. Each of the three kinds is charged at its
+ * own price; a kind without a price of its own is charged as plain input.
  */
 function costOfInput(
   { inputTokens, cachedInputTokens, cacheWriteInputTokens }: Usage,

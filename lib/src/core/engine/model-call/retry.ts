@@ -2,12 +2,14 @@
 //
 // Retry with exponential backoff and jitter. The delay before attempt n + 1 is
 //   min(maxDelayMs, baseDelayMs * 2^(n - 1)) + jitter, where jitter is uniform in 0..jitterMs.
-// Jitter spreads the retries of processes that failed at the same moment (for example at a rate limit), so that they do not return together.
-// A delay that the provider requests (`Retry-After`, read by transport.ts) replaces the computed one, up to `maxDelayMs`: a header must not be able to
-// stop a turn for years. Jitter is added to it too. The caller also caps the delay by what is left of the time budget of the turn.
+// Jitter spreads the retries of processes that failed at the same moment (for example at a rate limit), so that they do
+// not return together. A delay that the provider requests (`Retry-After`, read by transport.ts) replaces the computed
+// one, up to `maxDelayMs`: a header must not be able to stop a turn for years. Jitter is added to it too. The caller
+// also caps the delay by what is left of the time budget of the turn.
 //
-// This file is pure. The loops that wait and repeat are core/run/perform/model.ts (model calls; the delay is recorded, so that recovery of a durable
-// turn does not start the count again) and core/run/images.ts (image calls). Tool calls have a separate policy, `ToolRetryPolicy` in tool/tool.ts.
+// This file is pure. The loops that wait and repeat are core/run/perform/model.ts (model calls; the delay is recorded,
+// so that recovery of a durable turn does not start the count again) and core/run/images.ts (image calls). Tool calls
+// have a separate policy, `ToolRetryPolicy` in tool/tool.ts.
 
 import type { Failure } from "../../model/internal.ts";
 import type { Rule, Rules } from "../option-rules.ts";
@@ -33,7 +35,10 @@ export type RetryPolicy = {
   readonly maxDelayMs: number;
   /** The upper bound of a random addition to each delay, in milliseconds. */
   readonly jitterMs: number;
-  /** HTTP statuses and failure reasons to retry, in place of the default set; `null`: failures whose `retryable` is true. */
+  /**
+   * HTTP statuses and failure reasons to retry, in place of the default set; `null`: failures whose `retryable` is
+   * true.
+   */
   readonly retryOn: readonly (number | string)[] | null;
   /** Wait as long as the provider requests (`Retry-After`), at most `maxDelayMs`. */
   readonly respectRetryAfter: boolean;
@@ -66,7 +71,10 @@ const policyRules: Rules<RetryPolicy> = {
   afterOutput: anything,
 };
 
-/** Converts a setting to a complete policy. Throws `MisuseError` for a field that a policy does not have and for an invalid number. */
+/**
+ * Converts a setting to a complete policy. Throws `MisuseError` for a field that a policy does not have and for an
+ * invalid number.
+ */
 export function retryPolicy(setting: RetrySetting): RetryPolicy {
   if (setting === false) return { ...defaultRetryPolicy, maxAttempts: 1 };
   if (setting === "default") return defaultRetryPolicy;
@@ -84,8 +92,8 @@ export function isRetryable({ retryOn }: RetryPolicy, failure: Failure): boolean
 }
 
 /**
- * Returns the delay before the next attempt, in milliseconds. `attempt` is the number of the attempt that failed, from 1; `random` is a number
- * in [0, 1), drawn from the engine's clock by the caller.
+ * Returns the delay before the next attempt, in milliseconds. `attempt` is the number of the attempt that failed, from
+ * 1; `random` is a number in [0, 1), drawn from the engine's clock by the caller.
  */
 export function delayBefore(policy: RetryPolicy, attempt: number, failure: Failure, random: number): number {
   const jitter = Math.floor(random * (policy.jitterMs + 1));

@@ -1,10 +1,11 @@
-// The HTTP transport of model and image calls: sends one request and returns its response as a stream of SSE frames, a complete body, a refusal
-// or a failure.
+// The HTTP transport of model and image calls: sends one request and returns its response as a stream of SSE frames, a
+// complete body, a refusal or a failure.
 //
 // Theory of operation
-//   Callers: core/adapters/http-call.ts (model calls), core/adapters/background.ts (several requests for one model call, through http-call.ts) and
-//   core/adapters/json-request.ts (image calls). They build URL, headers and body; codecs of wire/ interpret the result. This file knows no provider API.
-//   `fetch` is passed in with the call, so that tests and unusual platforms can replace it.
+//   Callers: core/adapters/http-call.ts (model calls), core/adapters/background.ts (several requests for one model
+//   call, through http-call.ts) and core/adapters/json-request.ts (image calls). They build URL, headers and body;
+//   codecs of wire/ interpret the result. This file knows no provider API. `fetch` is passed in with the call, so that
+//   tests and unusual platforms can replace it.
 //
 //   One request goes through these phases. `Watchdog` holds one timer for all of them.
 //     connect         from `fetch` to the response headers             timeouts.connect
@@ -15,20 +16,25 @@
 //
 //   Response                                     Result
 //     status outside 200..299, also redirects    `refused` with at most `limits.errorBody` characters of the body
-//     2xx, content type `text/event-stream`      `stream`; frames are parsed as bytes arrive (WHATWG HTML, section 9.2 "Server-sent events")
-//     2xx, other content type, SSE in the body   `stream` over the complete body: some compatible servers send no or a wrong content type
+//     2xx, content type `text/event-stream`      `stream`; frames are parsed as bytes arrive (WHATWG HTML, section 9.2
+//                                                "Server-sent events")
+//     2xx, other content type, SSE in the body   `stream` over the complete body: some compatible servers send no or a
+//                                                wrong content type
 //     2xx, other content type                    `body`, at most `limits.body` bytes
-//     no response, or a connection that broke    `failed` (before the frames) or a thrown `TransportFailure` (while frames are read)
+//     no response, or a connection that broke    `failed` (before the frames) or a thrown `TransportFailure` (while
+//                                                frames are read)
 //
-//   Backpressure: `frames` reads from the socket only when its consumer asks for the next batch. A batch holds all frames of one network read, so
-//   the cost of a stream is linear in its bytes and does not grow with the number of events a consumer has already received.
+//   Backpressure: `frames` reads from the socket only when its consumer asks for the next batch. A batch holds all
+//   frames of one network read, so the cost of a stream is linear in its bytes and does not grow with the number of
+//   events a consumer has already received.
 //
 // What is not here
-//   Retry with exponential backoff and jitter: retry.ts computes the delay, core/run/perform/model.ts and core/run/images.ts repeat the call. `retryAfter`
-//   below reads the delay that the provider requests (`Retry-After`, RFC 9110 section 10.2.3, and the rate-limit headers of providers).
-//   Redaction of API keys: this file puts no request header into a failure, but a server or a `fetch` implementation may echo a key. The callers
-//   pass every failure through `failureWithoutKey` or `withoutKey` (keys.ts).
-//   SSRF: base URLs are checked where an adapter is built (core/adapters/base-url.ts).
+//   Retry with exponential backoff and jitter: retry.ts computes the delay, core/run/perform/model.ts and
+//   core/run/images.ts repeat the call. `retryAfter` below reads the delay that the provider requests (`Retry-After`,
+//   RFC 9110 section 10.2.3, and the rate-limit headers of providers). Redaction of API keys: this file puts no request
+//   header into a failure, but a server or a `fetch` implementation may echo a key. The callers pass every failure
+//   through `failureWithoutKey` or `withoutKey` (keys.ts). SSRF: base URLs are checked where an adapter is built
+//   (core/adapters/base-url.ts).
 //
 // Failure cases
 //   aborted before or during the call    rejects with the reason of the caller's signal; never becomes a failure value
@@ -38,11 +44,13 @@
 //   a limit is exceeded                  `stream_error` / `malformed_event`
 //
 // Invariants
-//   1. Every end of a call closes its connection: the end of the body, an error, an abort, a timeout, or a consumer that stops reading.
+//   1. Every end of a call closes its connection: the end of the body, an error, an abort, a timeout, or a consumer
+//      that stops reading.
 //   2. No timer and no abort listener outlives the call.
 //   3. Everything that a server can make grow has a limit: error bodies, bodies, lines, events, bytes of a stream.
 //   4. Redirects are not followed (`redirect: "manual"`), so that an API key is sent only to the configured host.
-//   5. A `fetch` implementation or body that ignores the abort signal cannot block the call: `Watchdog.race` rejects without it.
+//   5. A `fetch` implementation or body that ignores the abort signal cannot block the call: `Watchdog.race` rejects
+//      without it.
 //   6. Time is read only from `call.clock`.
 
 import type { Clock } from "../../clock/clock.ts";
@@ -55,7 +63,9 @@ import { Deadline } from "../../clock/timer.ts";
 import { adapterFailure, streamFailure, toCause } from "../../model/internal.ts";
 import { frameReader, FrameTooLong } from "../../wire/internal.ts";
 
-/** The part of `fetch` that the transport uses. An implementation should honour `init.signal` and `redirect: "manual"`. */
+/**
+ * The part of `fetch` that the transport uses. An implementation should honour `init.signal` and `redirect: "manual"`.
+ */
 export type FetchLike = (url: string, init: RequestInit) => Promise<Response>;
 
 /** One request, with everything it depends on. */
@@ -85,7 +95,10 @@ export type HttpAnswer =
       readonly headers: Headers;
       /** Single use. Each batch holds the frames of one network read. Throws `TransportFailure`. */
       readonly frames: AsyncIterable<readonly Frame[]>;
-      /** Call it after the terminal event of the reply: the server then has `closeGraceMs` to send trailing frames and close. */
+      /**
+       * Call it after the terminal event of the reply: the server then has `closeGraceMs` to send trailing frames and
+       * close.
+       */
       readonly finish: () => void;
     }
   /** A complete body that is not a stream. */
@@ -107,8 +120,8 @@ export class TransportFailure extends Error {
 }
 
 /**
- * Sends a request. Resolves when the response headers have arrived (`stream`) or when its body is complete (all other results). Rejects only
- * with the reason of the caller's signal.
+ * Sends a request. Resolves when the response headers have arrived (`stream`) or when its body is complete (all other
+ * results). Rejects only with the reason of the caller's signal.
  */
 export async function sendRequest(call: HttpCall): Promise<HttpAnswer> {
   call.signal.throwIfAborted();
@@ -123,7 +136,8 @@ export async function sendRequest(call: HttpCall): Promise<HttpAnswer> {
       signal: watch.signal,
       redirect: "manual",
     });
-    // A `fetch` that ignores the signal may still resolve after the timeout. Cancelling that body closes its connection.
+    // A `fetch` that ignores the signal may still resolve after the timeout. Cancelling that body closes its
+    // connection.
     sent.then((late) => (watch.isClosed ? late.body?.cancel() : undefined)).catch(() => undefined);
     response = await watch.race(sent);
   } catch (error) {
@@ -160,8 +174,8 @@ export async function sendRequest(call: HttpCall): Promise<HttpAnswer> {
 }
 
 /**
- * Reads the frames of a stream; yields one batch for each network read that completes at least one frame. A response without a body
- * (`reader` is undefined) is an empty stream.
+ * Reads the frames of a stream; yields one batch for each network read that completes at least one frame. A response
+ * without a body (`reader` is undefined) is an empty stream.
  */
 async function* readFrames(
   call: HttpCall,
@@ -204,12 +218,18 @@ async function* parseFrames(call: HttpCall, text: string): AsyncGenerator<readon
   yield [...parser.push(text), ...parser.end()];
 }
 
-/** Returns whether a body begins with a field of an SSE stream, or with an SSE comment (a line that begins with a colon). */
+/**
+ * Returns whether a body begins with a field of an SSE stream, or with an SSE comment (a line that begins with a
+ * colon).
+ */
 function looksLikeStream(text: string): boolean {
   return /^(?:data|event|id|retry|):/.test(text.trimStart());
 }
 
-/** Reads a complete body of at most `limit` bytes. `truncate`: a longer body is cut to `limit` characters; else it throws. */
+/**
+ * Reads a complete body of at most `limit` bytes. `truncate`: a longer body is cut to `limit` characters; else it
+ * throws.
+ */
 async function readText(
   call: HttpCall,
   response: Response,
@@ -255,7 +275,10 @@ function interruptedFailure({ provider }: HttpCall, error: unknown): Failure {
   return streamFailure("interrupted", { provider, message, cause: toCause(error), retryable: true });
 }
 
-/** The message of an error and of its cause. Node's `fetch` rejects with `fetch failed`; only the cause names the reason (ECONNREFUSED, …). */
+/**
+ * The message of an error and of its cause. Node's `fetch` rejects with `fetch failed`; only the cause names the reason
+ * (ECONNREFUSED, …).
+ */
 function errorMessage(error: unknown): string {
   if (!(error instanceof Error)) return "a value that is not an Error was thrown";
   const { cause } = error;
@@ -265,8 +288,9 @@ function errorMessage(error: unknown): string {
 /**
  * The timeouts and the abort signal of one call.
  *
- * All timeouts share one timer. A read only stores the time; when the timer fires, `#check` compares the stored time with the limit and sets
- * the timer again. Starting a timer for every read instead would cost tens of microseconds for each chunk of a stream.
+ * All timeouts share one timer. A read only stores the time; when the timer fires, `#check` compares the stored time
+ * with the limit and sets the timer again. Starting a timer for every read instead would cost tens of microseconds for
+ * each chunk of a stream.
  */
 class Watchdog {
   readonly #call: HttpCall;
@@ -309,8 +333,9 @@ class Watchdog {
   }
 
   /**
-   * Waits for a promise until the call is aborted or times out, also if the promise ignores the signal. One at a time. Not `Promise.race`
-   * against one long-lived promise: that keeps a reaction for every read until the call ends, so memory would grow with the stream.
+   * Waits for a promise until the call is aborted or times out, also if the promise ignores the signal. One at a time.
+   * Not `Promise.race` against one long-lived promise: that keeps a reaction for every read until the call ends, so
+   * memory would grow with the stream.
    */
   race<T>(work: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
@@ -379,10 +404,12 @@ const timeoutTexts = {
 } as const;
 
 /**
- * Returns the delay that a server requests before the next attempt, in milliseconds; `null`: it requests none. The first of these that is valid:
+ * Returns the delay that a server requests before the next attempt, in milliseconds; `null`: it requests none. The
+ * first of these that is valid:
  *   1. `retry-after-ms`, sent by OpenAI and Azure OpenAI
  *   2. `Retry-After` in seconds or as a date (RFC 9110, section 10.2.3)
- *   3. the longest of the rate-limit resets: `x-ratelimit-reset-*` (OpenAI, a duration) and `anthropic-ratelimit-*-reset` (a date)
+ *   3. the longest of the rate-limit resets: `x-ratelimit-reset-*` (OpenAI, a duration) and
+ *      `anthropic-ratelimit-*-reset` (a date)
  */
 export function retryAfter(headers: Headers, now: number): number | null {
   const exact = headers.get("retry-after-ms") ?? "";
@@ -406,7 +433,9 @@ export function retryAfter(headers: Headers, now: number): number | null {
   return delays.length === 0 ? null : Math.max(...delays);
 }
 
-/** Parses a Go-style duration such as `6m0s`, `1.5s` or `20ms` into milliseconds; an empty list if the text has none. */
+/**
+ * Parses a Go-style duration such as `6m0s`, `1.5s` or `20ms` into milliseconds; an empty list if the text has none.
+ */
 function parseDuration(text: string | null): readonly number[] {
   if (text === null) return [];
   const components = [...text.matchAll(/(\d+(?:\.\d+)?)(ms|s|m|h|d)/g)];
@@ -415,7 +444,10 @@ function parseDuration(text: string | null): readonly number[] {
   return [components.reduce((sum, [, number, unit]) => sum + Number(number) * (units[unit ?? ""] ?? 0), 0)];
 }
 
-/** Returns the id that the provider gave the request, from the header that it uses (OpenAI, Anthropic, Google, Azure); `null`: none. */
+/**
+ * Returns the id that the provider gave the request, from the header that it uses (OpenAI, Anthropic, Google, Azure);
+ * `null`: none.
+ */
 export function requestIdOf(headers: Headers): string | null {
   return (
     headers.get("x-request-id") ??

@@ -1,5 +1,5 @@
-// A tool that runs another engine. The turn of the inner agent runs inside the tool call, is cancelled by the signal of the call, and its usage
-// is added to the outer turn.
+// A tool that runs another engine. The turn of the inner agent runs inside the tool call, is cancelled by the signal of
+// the call, and its usage is added to the outer turn.
 
 import type { CallerContext, ChatResult, ToolMessage } from "../../model/internal.ts";
 import type { Engine } from "../engine.ts";
@@ -64,8 +64,8 @@ export function agentTool<Inner extends CallerContext>(definition: AgentToolDefi
 }
 
 /**
- * Returns the text of the inner agent's answer. A turn that failed, was cancelled, or stopped without any text fails the call; a turn that a limit
- * stopped after some text returns that text.
+ * Returns the text of the inner agent's answer. A turn that failed, was cancelled, or stopped without any text fails
+ * the call; a turn that a limit stopped after some text returns that text.
  */
 function toolResult(name: string, { finalResponse, haltedReason, metadata }: ChatResult): unknown {
   const text = finalResponse === null ? "" : (replyText(finalResponse) ?? "");

@@ -1,4 +1,5 @@
-// Directives: values that a tool handler returns to control the turn (ask the user, end the turn, fail, hand off) instead of a plain result.
+// Directives: values that a tool handler returns to control the turn (ask the user, end the turn, fail, hand off)
+// instead of a plain result.
 
 import type { AnswerForm, Json, JsonObject, Message, ToolControl, ToolFailure } from "../../model/internal.ts";
 import type { Shape } from "../../model/parse/reading.ts";
@@ -7,12 +8,13 @@ import { encodeToolValue, MisuseError, renderIssue, toolFailure } from "../../mo
 import { array, describe, isPlainObject, messageShape, read, settings } from "../../model/parse/reading.ts";
 import { checkRule, oneOf } from "../option-rules.ts";
 
-// `Symbol.for` is shared by all copies of the library in a process, so a directive built by one copy is recognised by another.
+// `Symbol.for` is shared by all copies of the library in a process, so a directive built by one copy is recognised by
+// another.
 const mark = Symbol.for("everturn.directive");
 
 /**
- * A value that a tool handler returns to control the turn instead of returning a result. Built by `askUser`, `askAndResume`,
- * `halt`, `fail`, `finish`, `failTurn` and `handoff`.
+ * A value that a tool handler returns to control the turn instead of returning a result. Built by `askUser`,
+ * `askAndResume`, `halt`, `fail`, `finish`, `failTurn` and `handoff`.
  */
 export type Directive = { readonly [mark]: true } & (
   | { readonly type: "ask_user"; readonly question: string; readonly answerAs: AnswerForm; readonly opts: JsonObject }
@@ -27,7 +29,10 @@ export type Directive = { readonly [mark]: true } & (
   | { readonly type: "control"; readonly value: unknown; readonly control: ToolControl }
 );
 
-/** Returns whether a handler's return value is a directive. A result that merely looks like one, for example parsed JSON, is not. */
+/**
+ * Returns whether a handler's return value is a directive. A result that merely looks like one, for example parsed
+ * JSON, is not.
+ */
 export function isDirective(value: unknown): value is Directive {
   return typeof value === "object" && value !== null && mark in value;
 }
@@ -39,7 +44,8 @@ export function isDirective(value: unknown): value is Directive {
  */
 export function askUser(
   question: string,
-  // The index signature includes `undefined`: without `exactOptionalPropertyTypes`, the optional `answerAs` conflicts with a narrower one (TS2411).
+  // The index signature includes `undefined`: without `exactOptionalPropertyTypes`, the optional `answerAs` conflicts
+  // with a narrower one (TS2411).
   options: { readonly answerAs?: AnswerForm; readonly [hint: string]: Json | undefined } = {},
 ): Directive {
   checkText("askUser", "the question", question);
@@ -52,10 +58,11 @@ export function askUser(
 }
 
 /**
- * Ends the turn with a question to the user, and runs the handler again with the answer (`context.answer`). The call stays pending until
- * then, also in another process. `state` is what the handler needs to continue; it is stored, and readers of the session can see it, so it must
- * not contain secrets. `opts` are hints for the user interface. The second run has the same arguments and the same idempotency key, and asks neither
- * hooks nor an approval again. Throws `MisuseError` if state or options are not JSON, or look like a credential.
+ * Ends the turn with a question to the user, and runs the handler again with the answer (`context.answer`). The call
+ * stays pending until then, also in another process. `state` is what the handler needs to continue; it is stored, and
+ * readers of the session can see it, so it must not contain secrets. `opts` are hints for the user interface. The
+ * second run has the same arguments and the same idempotency key, and asks neither hooks nor an approval again. Throws
+ * `MisuseError` if state or options are not JSON, or look like a credential.
  */
 export function askAndResume(
   question: string,
@@ -89,8 +96,8 @@ export function fail(
 }
 
 /**
- * Ends the turn successfully with a value as its result. As in JSON, dates become text, and keys that are `undefined` are left out. Throws
- * `MisuseError` for a value that JSON would lose, such as a function.
+ * Ends the turn successfully with a value as its result. As in JSON, dates become text, and keys that are `undefined`
+ * are left out. Throws `MisuseError` for a value that JSON would lose, such as a function.
  */
 export function finish(value: Json): Directive {
   const encoded = encodeToolValue(value);
@@ -120,8 +127,8 @@ export function handoff(target: string, task: string, initialMessages: readonly 
   return { [mark]: true, type: "control", value: task, control: { type: "handoff", target, task, initialMessages } };
 }
 
-// A directive is stored as a part of the response of its call. Handlers may be written without a compiler, so the values are checked here, where the error
-// names the function that was called wrongly.
+// A directive is stored as a part of the response of its call. Handlers may be written without a compiler, so the
+// values are checked here, where the error names the function that was called wrongly.
 
 function checkText(caller: string, what: string, value: unknown): void {
   if (typeof value === "string") return;

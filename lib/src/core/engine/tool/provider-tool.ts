@@ -1,12 +1,16 @@
-// Tools that a provider defines and the program runs: OpenAI's `shell`, `apply_patch`, `computer` and custom tools, Anthropic's `bash`, text editor and memory.
+// Tools that a provider defines and the program runs: OpenAI's `shell`, `apply_patch`, `computer` and custom tools,
+// Anthropic's `bash`, text editor and memory.
 //
-// The provider trains its models on these tools, so it defines their arguments and the form of their results. `providerTool` pairs such a definition with a handler.
-// The result is one tool: requests contain the provider's definition, and its calls go through the same stages as those of every tool (validation, approval, time
-// limit, journal, replay policy). The codec gives the answer the form that the API expects (core/wire/openai-responses/client-calls.ts).
+// The provider trains its models on these tools, so it defines their arguments and the form of their results.
+// `providerTool` pairs such a definition with a handler. The result is one tool: requests contain the provider's
+// definition, and its calls go through the same stages as those of every tool (validation, approval, time limit,
+// journal, replay policy). The codec gives the answer the form that the API expects
+// (core/wire/openai-responses/client-calls.ts).
 //
 // Two tools decide about approval themselves
 //   computer   a call with pending safety checks always needs an approval, because the answer acknowledges them
-//   mcp        the provider runs the tool of the MCP server and asks for permission first. The request is a call that needs an approval; its handler does nothing
+//   mcp        the provider runs the tool of the MCP server and asks for permission first. The request is a call that
+//              needs an approval; its handler does nothing
 
 import type { CallerContext, Json, JsonObject, ProviderTool, ToolMessage } from "../../model/internal.ts";
 import type { StandardSchema } from "./schema.ts";
@@ -30,7 +34,10 @@ type FieldTypes = {
 };
 type FieldType = keyof FieldTypes | `${keyof FieldTypes}?`;
 
-/** The arguments of the known tools. Types and validation are derived from this table. Other fields are kept and not checked. */
+/**
+ * The arguments of the known tools. Types and validation are derived from this table. Other fields are kept and not
+ * checked.
+ */
 const inputs = {
   shell: { commands: "texts", timeout_ms: "number?", max_output_length: "number?" },
   local_shell: {
@@ -93,8 +100,8 @@ type InputOf<Fields extends { readonly [field: string]: FieldType }> = {
 } & JsonObject;
 
 /**
- * The arguments of a provider tool by its name, for example `{ commands: readonly string[] }` for `shell`. The fields have the names of the API. An
- * unknown tool has any JSON object.
+ * The arguments of a provider tool by its name, for example `{ commands: readonly string[] }` for `shell`. The fields
+ * have the names of the API. An unknown tool has any JSON object.
  */
 export type ProviderToolInput<Name extends string> = Name extends keyof Inputs
   ? InputOf<Inputs[Name]>
@@ -119,7 +126,10 @@ export type ProviderToolDefinition<
   ToolDefinition<ProviderToolInput<Name>, Context, Result>,
   "handler" | "manual" | "needsApproval" | "replay" | "timeoutMs" | "concurrency" | "retry" | "toModel" | "metadata"
 > & {
-  /** The provider that defines the tool, for example `openai` or `anthropic`. Requests to other providers do not contain the tool. */
+  /**
+   * The provider that defines the tool, for example `openai` or `anthropic`. Requests to other providers do not contain
+   * the tool.
+   */
   readonly provider: string;
   /** The provider's name for the tool: the field `type` of its definition, for example `shell` or `bash_20250124`. */
   readonly name: Name;
@@ -128,13 +138,15 @@ export type ProviderToolDefinition<
 };
 
 /**
- * Builds a tool that a provider defines and the program runs. The tool is sent as the provider's own definition, and the handler receives the
- * arguments that the provider defines. Without a handler the tool is `manual`: the run ends, and the caller answers the call.
+ * Builds a tool that a provider defines and the program runs. The tool is sent as the provider's own definition, and
+ * the handler receives the arguments that the provider defines. Without a handler the tool is `manual`: the run ends,
+ * and the caller answers the call.
  *
- * OpenAI (Responses API): `shell`, `local_shell`, `apply_patch`, `computer`, `computer_use_preview`, `custom`, `mcp` (approval requests), `tool_search` with
- * `execution: "client"`; `custom` also with Chat Completions. Anthropic: `bash_*`, `text_editor_*`, `memory_*`, `computer_*`, `computer_toolset_*` and
- * `browser_toolset_*`; the argument `action` of a toolset is the name of its member (`left_click`). Throws `MisuseError` for
- * a tool that the provider runs itself; those belong into the option `providerTools`.
+ * OpenAI (Responses API): `shell`, `local_shell`, `apply_patch`, `computer`, `computer_use_preview`, `custom`, `mcp`
+ * (approval requests), `tool_search` with `execution: "client"`; `custom` also with Chat Completions. Anthropic:
+ * `bash_*`, `text_editor_*`, `memory_*`, `computer_*`, `computer_toolset_*` and `browser_toolset_*`; the argument
+ * `action` of a toolset is the name of its member (`left_click`). Throws `MisuseError` for a tool that the provider
+ * runs itself; those belong into the option `providerTools`.
  *
  * @example
  * ```ts
@@ -183,12 +195,18 @@ export function providerTool<
   return { ...built, providerTool: definedTool };
 }
 
-/** The tools for provider tools that are listed without a handler: approval requests of MCP servers, and manual tools for the other ones that the program runs. */
+/**
+ * The tools for provider tools that are listed without a handler: approval requests of MCP servers, and manual tools
+ * for the other ones that the program runs.
+ */
 export function clientTools(providerTools: readonly ProviderTool[]): readonly Tool[] {
   return providerTools.filter((listed) => clientCallName(listed) !== null).map((listed) => providerTool(listed));
 }
 
-/** The provider tools that the provider runs itself. An MCP server is among the client tools, because its calls may need an approval. */
+/**
+ * The provider tools that the provider runs itself. An MCP server is among the client tools, because its calls may need
+ * an approval.
+ */
 export function hostedTools(providerTools: readonly ProviderTool[]): readonly ProviderTool[] {
   return providerTools.filter((listed) => clientCallName(listed) === null);
 }
@@ -216,7 +234,10 @@ function approvalOf<Input extends JsonObject, Context extends CallerContext>(
   };
 }
 
-/** The handler of an approval request: it runs after the approval. The provider runs the call with its own arguments, so changed ones are a denial. */
+/**
+ * The handler of an approval request: it runs after the approval. The provider runs the call with its own arguments, so
+ * changed ones are a denial.
+ */
 function approvedHandler<Input extends JsonObject, Context extends CallerContext, Result>(
   handler: ((input: Input, context: ToolContext<Context>) => Result) | undefined,
 ): (input: Input, context: ToolContext<Context>) => unknown {
@@ -228,8 +249,8 @@ function approvedHandler<Input extends JsonObject, Context extends CallerContext
 }
 
 /**
- * How the values of handlers become text for tools with structured answers, independent of the encoder of the run. A text is wrapped, so that text which
- * happens to be JSON is not taken for the structure.
+ * How the values of handlers become text for tools with structured answers, independent of the encoder of the run. A
+ * text is wrapped, so that text which happens to be JSON is not taken for the structure.
  */
 const encoders: ReadonlyMap<string, (value: Json) => ToolMessage["content"]> = new Map([
   [

@@ -1,5 +1,6 @@
-// Static checks of a plain JSON Schema, when a tool or an `output` is defined rather than after the first reply has been paid for: every `type`
-// is a JSON Schema type, and every `$ref` to the same document resolves. All other keywords are left to the validator.
+// Static checks of a plain JSON Schema, when a tool or an `output` is defined rather than after the first reply has
+// been paid for: every `type` is a JSON Schema type, and every `$ref` to the same document resolves. All other keywords
+// are left to the validator.
 //
 // The walk is iterative and visits each object once, so neither deep nor cyclic schemas overflow the stack.
 
@@ -12,7 +13,10 @@ type Path = readonly (string | number)[];
 
 const typeNames: readonly unknown[] = ["null", "boolean", "object", "array", "number", "string", "integer"];
 
-/** Keywords whose value is a schema or a list of schemas. Data keywords such as `enum`, `const` and `default` are not walked. */
+/**
+ * Keywords whose value is a schema or a list of schemas. Data keywords such as `enum`, `const` and `default` are not
+ * walked.
+ */
 const subschemaKeywords: readonly string[] = [
   "items",
   "prefixItems",
@@ -39,7 +43,10 @@ const namedSubschemaKeywords: readonly string[] = [
   "dependentSchemas",
 ];
 
-/** Throws `MisuseError` for an unknown type and for a `$ref` that does not resolve. `what` names the schema in the error. */
+/**
+ * Throws `MisuseError` for an unknown type and for a `$ref` that does not resolve. `what` names the schema in the
+ * error.
+ */
 export function checkSchema(schema: JsonSchema, what: string): void {
   const visited = new Set<unknown>();
   const stack: (readonly [schema: unknown, path: Path])[] = [[schema, []]];
@@ -69,8 +76,9 @@ function checkType(type: unknown, what: string, path: Path): void {
 }
 
 /**
- * Resolves a `$ref` that is a JSON Pointer into the same document (RFC 6901, as a URI fragment). Anchors, other documents and schemas with an
- * `$id`, which changes the base of references, are left to the validator. `hasOwn` keeps inherited properties out.
+ * Resolves a `$ref` that is a JSON Pointer into the same document (RFC 6901, as a URI fragment). Anchors, other
+ * documents and schemas with an `$id`, which changes the base of references, are left to the validator. `hasOwn` keeps
+ * inherited properties out.
  */
 function checkReference(root: JsonSchema, reference: unknown, what: string, path: Path): void {
   if (typeof reference !== "string" || !/^#(?:\/|$)/.test(reference) || "$id" in root) return;

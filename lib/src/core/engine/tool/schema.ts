@@ -1,6 +1,6 @@
-// Schemas of tool arguments and structured output. A user passes a plain JSON Schema, or a schema of any library that implements Standard Schema
-// (https://standardschema.dev) with its JSON Schema extension. Both are used for two things: the JSON Schema (draft 2020-12) that is sent to the
-// model, and the validation of the JSON that the model wrote.
+// Schemas of tool arguments and structured output. A user passes a plain JSON Schema, or a schema of any library that
+// implements Standard Schema (https://standardschema.dev) with its JSON Schema extension. Both are used for two things:
+// the JSON Schema (draft 2020-12) that is sent to the model, and the validation of the JSON that the model wrote.
 
 import type { Issue, Json, JsonObject } from "../../model/internal.ts";
 
@@ -52,8 +52,8 @@ export type Checked<T> =
   | { readonly ok: false; readonly issues: readonly Issue[] };
 
 /**
- * Returns whether a schema implements Standard Schema. ArkType schemas are functions. JSON that an HTTP caller sent never does: it has no function
- * `validate`.
+ * Returns whether a schema implements Standard Schema. ArkType schemas are functions. JSON that an HTTP caller sent
+ * never does: it has no function `validate`.
  */
 export function isStandardSchema(schema: unknown): schema is StandardSchema {
   if (!isObject(schema) || !("~standard" in schema)) return false;
@@ -66,8 +66,8 @@ function isObject(value: unknown): value is object {
 }
 
 /**
- * Converts a schema to the JSON Schema that is sent to the model. Throws `MisuseError` if the schema cannot be converted or is not a valid JSON
- * Schema, before any model call. `what` names the schema in the error.
+ * Converts a schema to the JSON Schema that is sent to the model. Throws `MisuseError` if the schema cannot be
+ * converted or is not a valid JSON Schema, before any model call. `what` names the schema in the error.
  */
 export function toJsonSchema(schema: AnySchema, what: string): JsonObject {
   if (!isStandardSchema(schema)) {
@@ -115,21 +115,27 @@ type Validator = {
 };
 type ValidatorError = { readonly instanceLocation: string; readonly keyword: string; readonly error: string };
 
-/** Compiled validators by schema object. Weak keys: a schema that the program drops frees its validator. `first`: it stops at the first error. */
+/**
+ * Compiled validators by schema object. Weak keys: a schema that the program drops frees its validator. `first`: it
+ * stops at the first error.
+ */
 const validators = {
   all: new WeakMap<JsonSchema, Promise<Validator>>(),
   first: new WeakMap<JsonSchema, Promise<Validator>>(),
 };
 
 /**
- * Only the first error of a value with more parts is reported: a validator that collects all errors can produce one for each part and each keyword, which are
- * millions for a list that a model has chosen.
+ * Only the first error of a value with more parts is reported: a validator that collects all errors can produce one for
+ * each part and each keyword, which are millions for a list that a model has chosen.
  */
 const mostParts = 200;
 const mostIssues = 100;
 const longestIssue = 500;
 
-/** Validates a value with a plain JSON Schema. The validator package is imported on first use, so programs without plain schemas do not load it. */
+/**
+ * Validates a value with a plain JSON Schema. The validator package is imported on first use, so programs without plain
+ * schemas do not load it.
+ */
 export async function checkJsonSchema(schema: JsonSchema, value: Json): Promise<Checked<Json>> {
   const which = countParts(value, mostParts) < mostParts ? "all" : "first";
   const validator = validators[which].get(schema) ?? loadValidator(schema, which === "first");
@@ -162,7 +168,10 @@ function countParts(value: Json, most: number): number {
   return count;
 }
 
-/** The validator package, once it is imported. Kept, because an import takes a task of the event loop each time, even of a module that is loaded. */
+/**
+ * The validator package, once it is imported. Kept, because an import takes a task of the event loop each time, even of
+ * a module that is loaded.
+ */
 let validatorPackage: ReturnType<typeof importValidator> | null = null;
 
 function importValidator() {
@@ -175,8 +184,8 @@ async function loadValidator(schema: JsonSchema, stopsAtFirst: boolean): Promise
 }
 
 /**
- * The validator reports an invalid part once itself and once for every keyword that encloses it. Only the innermost errors name the cause; if there are
- * none, all are reported.
+ * The validator reports an invalid part once itself and once for every keyword that encloses it. Only the innermost
+ * errors name the cause; if there are none, all are reported.
  */
 function isLeaf({ keyword }: ValidatorError): boolean {
   return !["properties", "items", "prefixItems", "additionalProperties", "$ref", "allOf"].includes(keyword);
@@ -188,7 +197,8 @@ function validatorIssue({ instanceLocation, keyword, error }: ValidatorError): I
     .split("/")
     .filter((segment) => segment !== "")
     .map((segment) => decodeURIComponent(segment.replaceAll("~1", "/").replaceAll("~0", "~")));
-  // The validator reports a property that `additionalProperties: false` forbids as "False boolean schema", which tells a model nothing.
+  // The validator reports a property that `additionalProperties: false` forbids as "False boolean schema", which tells
+  // a model nothing.
   const isForbidden = keyword === "false" && path.length > 0;
   const message = isForbidden ? "the schema allows no property of this name; remove it" : error;
   return { path, code: "invalid_value", message: truncateMiddle(message, longestIssue) };

@@ -1,8 +1,10 @@
-// The tool value: the specification that is sent to the model (`ToolSpec`, plain data), and the functions that validate arguments, decide about
-// approval and run a call. The functions stay in the process; a stored turn refers to a tool by name.
+// The tool value: the specification that is sent to the model (`ToolSpec`, plain data), and the functions that validate
+// arguments, decide about approval and run a call. The functions stay in the process; a stored turn refers to a tool by
+// name.
 //
-// Order of one call (core/run/perform/tool.ts): `prepare` validates the arguments, `needsApproval` decides whether a person must approve the call,
-// `run` calls the handler. `needsApproval` and `run` receive the validated arguments, with the defaults and conversions of a Standard Schema.
+// Order of one call (core/run/perform/tool.ts): `prepare` validates the arguments, `needsApproval` decides whether a
+// person must approve the call, `run` calls the handler. `needsApproval` and `run` receive the validated arguments,
+// with the defaults and conversions of a Standard Schema.
 //
 // Three settings of a tool sound alike and are independent:
 //   replay  what recovery does after a crash with a call that had started (`safe`, `never`, `ask`)
@@ -36,8 +38,8 @@ export type Tool<Context extends CallerContext = CallerContext> = ToolSpec & {
   /** The time limit of each attempt, in milliseconds; `null`: the limit of the run. */
   readonly timeoutMs: number | null;
   /**
-   * Whether calls wait for an approval, for people. `sometimes`: a function decides for each call, which `needsApproval` of the specification does not tell.
-   * Absent: as `needsApproval` says.
+   * Whether calls wait for an approval, for people. `sometimes`: a function decides for each call, which
+   * `needsApproval` of the specification does not tell. Absent: as `needsApproval` says.
    */
   readonly approval?: "always" | "sometimes" | "never";
   /** Whether the calls of this tool in one run run together, or one at a time. */
@@ -48,7 +50,10 @@ export type Tool<Context extends CallerContext = CallerContext> = ToolSpec & {
   readonly prepare: (args: JsonObject) => Promise<PreparedCall<Context>>;
   /** Converts the handler's value for the model; `null`: the encoder of the run does. */
   readonly toModel: ((value: Json) => ToolMessage["content"]) | null;
-  /** Of a tool that runs another engine ({@link agentTool}): returns the tools of that engine. An approval of an inner call is checked with them. */
+  /**
+   * Of a tool that runs another engine ({@link agentTool}): returns the tools of that engine. An approval of an inner
+   * call is checked with them.
+   */
   readonly agent?: () => readonly CheckableTool[];
 };
 
@@ -78,7 +83,10 @@ export type ToolContext<Context extends CallerContext = CallerContext> = {
   readonly requestId: string;
   /** The call that is run. */
   readonly toolCall: ToolCall;
-  /** Identical for every attempt of this call, also after a crash. Pass it to the service that does the work, so that a repeated call has one effect. */
+  /**
+   * Identical for every attempt of this call, also after a crash. Pass it to the service that does the work, so that a
+   * repeated call has one effect.
+   */
   readonly idempotencyKey: string;
   /** The answer to the question that an earlier run of this call asked with `askAndResume`; `null`: it asked none. */
   readonly answer: ToolAnswer | null;
@@ -100,7 +108,10 @@ type ToolAnswer = {
   readonly state: Json;
 };
 
-/** Runs a child turn inside a tool call. `output` of the result is the structured output, typed by the schema of the option; `null` without one. */
+/**
+ * Runs a child turn inside a tool call. `output` of the result is the structured output, typed by the schema of the
+ * option; `null` without one.
+ */
 export type RunChild = <C extends CallerContext, Output = Json>(
   engine: Engine<C>,
   input: string | Thread | readonly MessageInput[],
@@ -108,16 +119,21 @@ export type RunChild = <C extends CallerContext, Output = Json>(
 ) => Promise<ChatResult & { readonly output: Output | null }>;
 
 /**
- * How often a handler is run again after a failure that allows it: `fail("busy", { retry: { type: "safe", … } })`. Exponential backoff
- * without jitter.
+ * How often a handler is run again after a failure that allows it: `fail("busy", { retry: { type: "safe", … } })`.
+ * Exponential backoff without jitter.
  */
 export type ToolRetryPolicy =
   | { readonly type: "never" }
-  /** `idempotent`: as `safe`, for work that the service deduplicates by the idempotency key, which every attempt shares. */
+  /**
+   * `idempotent`: as `safe`, for work that the service deduplicates by the idempotency key, which every attempt shares.
+   */
   | ({ readonly type: "safe" | "idempotent" } & {
       /** Attempts in total. */
       readonly maxAttempts: number;
-      /** The delay before the second attempt, in milliseconds. It doubles with each attempt. A delay that the failure requests takes precedence. */
+      /**
+       * The delay before the second attempt, in milliseconds. It doubles with each attempt. A delay that the failure
+       * requests takes precedence.
+       */
       readonly baseDelayMs: number;
       /** The longest delay, in milliseconds; 0: no limit. */
       readonly maxDelayMs: number;
@@ -157,7 +173,10 @@ export type ToolDefinition<Input = unknown, Context extends CallerContext = Call
   /** The schema of the result, for models and prompts that can use it. */
   readonly outputSchema?: AnySchema;
   readonly metadata?: JsonObject;
-  /** Fields of a provider's API for the tool, by provider, for example `{ anthropic: { strict: true } }`. Sent to that provider only. */
+  /**
+   * Fields of a provider's API for the tool, by provider, for example `{ anthropic: { strict: true } }`. Sent to that
+   * provider only.
+   */
   readonly providerOptions?: ToolProviderOptions;
 };
 

@@ -1,10 +1,11 @@
-// A thread over a shared history. Every step of a turn has a thread that begins with the messages of all steps before it; an array for each
-// would make the memory of a turn quadratic in its steps. So `messages` is an own, enumerable getter that copies the messages into an array
-// when it is read: for `JSON.stringify`, spread and comparison the thread is plain data, and an unread thread costs constant memory.
+// A thread over a shared history. Every step of a turn has a thread that begins with the messages of all steps before
+// it; an array for each would make the memory of a turn quadratic in its steps. So `messages` is an own, enumerable
+// getter that copies the messages into an array when it is read: for `JSON.stringify`, spread and comparison the thread
+// is plain data, and an unread thread costs constant memory.
 //
 // Invariants
-//   1. Of all threads over the same array only the copy that was read last is cached. Reading one thread repeatedly copies once; reading the
-//      threads of all steps one after the other keeps one copy.
+//   1. Of all threads over the same array only the copy that was read last is cached. Reading one thread repeatedly
+//      copies once; reading the threads of all steps one after the other keeps one copy.
 //   2. The library reads the end of such a thread with `messagesFromEnd`, which copies nothing.
 
 import type { Message, Thread } from "../../model/internal.ts";

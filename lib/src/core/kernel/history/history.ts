@@ -1,8 +1,9 @@
 // The history of a conversation: an append-only list of messages with a rolling digest.
 //
-// The digest identifies the content of the history, so that `call_model` can name a history by length and digest instead of containing it (Q6).
-// Appending updates the digest with the new messages only: constant cost for each message, whatever the length (H5). The digest is part of
-// stored effects; changing how it is computed makes every open turn diverge on replay.
+// The digest identifies the content of the history, so that `call_model` can name a history by length and digest
+// instead of containing it (Q6). Appending updates the digest with the new messages only: constant cost for each
+// message, whatever the length (H5). The digest is part of stored effects; changing how it is computed makes every open
+// turn diverge on replay.
 
 import type { Message } from "../../model/internal.ts";
 import type { SharedList } from "./shared-list.ts";
@@ -43,8 +44,8 @@ export function digestOf(text: string): string {
 }
 
 /**
- * The digest of a previous digest and one more text: 64 bits, in the manner of FNV-1a and MurmurHash, not cryptographic. It detects that a replay
- * diverges from the record; it does not protect against forgery.
+ * The digest of a previous digest and one more text: 64 bits, in the manner of FNV-1a and MurmurHash, not
+ * cryptographic. It detects that a replay diverges from the record; it does not protect against forgery.
  */
 function rollDigest(previous: string, text: string): string {
   let low = Number.parseInt(previous.slice(0, 8), 16) ^ 0x9e3779b9;

@@ -1,6 +1,7 @@
 // The default projector: builds the request of a model call from the history and the environment of a turn.
 //
-// The request is not stored. It is computed when the effect is performed, and again for a replay or a retry, so the projector must be pure.
+// The request is not stored. It is computed when the effect is performed, and again for a replay or a retry, so the
+// projector must be pure.
 
 import type { Message, ModelRequest, Path } from "../../model/internal.ts";
 import type { RequestConfig, Turn } from "../machine/turn.ts";
@@ -13,8 +14,8 @@ import { itemsOf } from "./shared-list.ts";
 import { renderTurnCausesPrompt } from "./turn-cause.ts";
 
 /**
- * The request of a conversation: instructions, the rendered history, the block of turn causes, and the nudge of the structured call. A cause in the
- * block is left out of the history, so that the model does not read it twice.
+ * The request of a conversation: instructions, the rendered history, the block of turn causes, and the nudge of the
+ * structured call. A cause in the block is left out of the history, so that the model does not read it twice.
  */
 export const ChatContextProjector: ContextProjector<TurnProtocol> = {
   project({ config, turn, useTools, overrides }: ProjectorContext<TurnProtocol>): ModelRequest {
@@ -48,7 +49,8 @@ export const ChatContextProjector: ContextProjector<TurnProtocol> = {
         requestId: `${turn.turnId}/${turn.step}/${turn.finalize === null ? "model" : "finalize"}`,
       },
     });
-    // The constructor would copy the messages. They keep their identity, so that a codec can cache what it encoded by message.
+    // The constructor would copy the messages. They keep their identity, so that a codec can cache what it encoded by
+    // message.
     return { ...base, messages };
 
     function isOutsideCauseBlock({ role, id }: Message): boolean {
@@ -76,8 +78,9 @@ export function projectRequest<P extends TurnProtocol>(config: RequestConfig<P>,
 }
 
 /**
- * Throws `MisuseError` unless a projector of one's own has returned a request: the adapter would report its defect as one of the provider. Messages of the
- * history are not read again. Data that only cannot be stored pass, because the request is not stored.
+ * Throws `MisuseError` unless a projector of one's own has returned a request: the adapter would report its defect as
+ * one of the provider. Messages of the history are not read again. Data that only cannot be stored pass, because the
+ * request is not stored.
  */
 function checkRequest(projector: object, projected: unknown, { history }: Turn<TurnProtocol>): void {
   const stored = new Set<unknown>(itemsOf(history));

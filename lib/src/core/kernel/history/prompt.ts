@@ -1,16 +1,19 @@
-// Renders a history as the messages of a request. The history does not change: this is a view, computed for each request, and deterministic (K6). A message
-// that needs no change is passed through as the same object, so that codecs can cache encodings by identity.
+// Renders a history as the messages of a request. The history does not change: this is a view, computed for each
+// request, and deterministic (K6). A message that needs no change is passed through as the same object, so that codecs
+// can cache encodings by identity.
 //
-//   - System messages with an origin (written by the runtime) get the prefix "Runtime note:", messages with the role `event` become user messages
-//     with "Runtime event:". System messages of the caller get no prefix; their parts are joined as paragraphs.
+//   - System messages with an origin (written by the runtime) get the prefix "Runtime note:", messages with the role
+//     `event` become user messages with "Runtime event:". System messages of the caller get no prefix; their parts are
+//     joined as paragraphs.
 //   - Pruned content is replaced by the marker that the pruning left.
 //   - Reasoning is sent only with the provider's replay data (signature, encrypted content), never as plain text (W4).
-//   - Tool results are placed directly after their reply, in call order, wherever they are in the history (Q4): providers reject other orders.
-//   - A question whose answer became the result of its call (`answerAs: "tool_result"`) is left out. The result is placed before it, so the
-//     request would end with the question, and the model would continue it.
+//   - Tool results are placed directly after their reply, in call order, wherever they are in the history (Q4):
+//     providers reject other orders.
+//   - A question whose answer became the result of its call (`answerAs: "tool_result"`) is left out. The result is
+//     placed before it, so the request would end with the question, and the model would continue it.
 //
-// Cost: each message is rendered once (`renderCache`), and a growing history is rendered incrementally (`renderedPrefixes`), so a step costs what
-// is new in it (H5).
+// Cost: each message is rendered once (`renderCache`), and a growing history is rendered incrementally
+// (`renderedPrefixes`), so a step costs what is new in it (H5).
 
 import type {
   AssistantMessage,
@@ -42,8 +45,8 @@ export function renderPrompt(history: readonly Message[]): readonly Message[] {
 }
 
 /**
- * Like {@link renderPrompt} for an append-only list, at the cost of the new messages: the rendered prefix is cached by the shared array. A list with a result
- * that is not directly after its reply is rendered as a whole.
+ * Like {@link renderPrompt} for an append-only list, at the cost of the new messages: the rendered prefix is cached by
+ * the shared array. A list with a result that is not directly after its reply is rendered as a whole.
  */
 export function renderHistory({ entries, length }: SharedList<Message>): readonly Message[] {
   const prefix = renderedPrefixes.get(entries) ?? { upTo: 0, messages: [] };
@@ -66,7 +69,9 @@ export function renderHistory({ entries, length }: SharedList<Message>): readonl
 // By the array that versions of a list share: items before the end of a list never change.
 const renderedPrefixes = new WeakMap<readonly Message[], { upTo: number; readonly messages: Message[] }>();
 
-/** The index after a message and the answers to its calls; `null` if the answers do not follow directly, in call order. */
+/**
+ * The index after a message and the answers to its calls; `null` if the answers do not follow directly, in call order.
+ */
 function endOfExchange(entries: readonly Message[], index: number, length: number): number | null {
   const message = entries[index];
   if (message?.role === "tool") return null;
@@ -102,7 +107,8 @@ export function isShown({ role, content }: UserMessage | SystemMessage): boolean
   return parts.some((part) => isPruned(part) || (role === "user" ? isVisible(part) : !isBlank(part)));
 }
 
-// The rendered form of each message. A request contains the whole history at every step; without the cache a turn would render quadratically.
+// The rendered form of each message. A request contains the whole history at every step; without the cache a turn would
+// render quadratically.
 const renderCache = new WeakMap<Message, { readonly rendered: Message | null }>();
 
 function renderOnce(message: Message): Message | null {
@@ -113,7 +119,10 @@ function renderOnce(message: Message): Message | null {
   return rendered;
 }
 
-/** The message as the model reads it; `null` if nothing of it is visible. A tool message is kept even if empty, because its call needs an answer. */
+/**
+ * The message as the model reads it; `null` if nothing of it is visible. A tool message is kept even if empty, because
+ * its call needs an answer.
+ */
 function render(message: Message): Message | null {
   switch (message.role) {
     case "user":
@@ -125,7 +134,8 @@ function render(message: Message): Message | null {
     case "system": {
       const text = runtimeText(message.content);
       if (text === "") return null;
-      // The origin is kept: a codec whose API has no system messages inside of the conversation sends notes of the runtime in their place.
+      // The origin is kept: a codec whose API has no system messages inside of the conversation sends notes of the
+      // runtime in their place.
       if (message.origin !== null)
         return system(`Runtime note:\n${text}`, { ...messageOptions(message), origin: message.origin });
       if (hasPartOptions(message.content))
@@ -157,7 +167,9 @@ function renderAssistant(message: AssistantMessage): AssistantMessage | null {
   return sameParts(parts, content) ? message : { ...message, content: parts };
 }
 
-/** The part as the model reads it: pruned content is replaced by its marker, without the replay data of its provider. */
+/**
+ * The part as the model reads it: pruned content is replaced by its marker, without the replay data of its provider.
+ */
 function visiblePart<P extends Part>(part: P): P | TextPart | ToolResultPart {
   if (!isPruned(part)) return part;
   const mark = textOrPlaceholder(part.type === "text" ? part.text : "", part.pruneState);
@@ -177,7 +189,9 @@ function isBlank(part: Part): boolean {
   return part.type === "text" && part.text.trim() === "";
 }
 
-/** Blank text is dropped unless it carries replay data of its provider; reasoning without replay data cannot be sent. */
+/**
+ * Blank text is dropped unless it carries replay data of its provider; reasoning without replay data cannot be sent.
+ */
 function isVisible(part: Part): boolean {
   if (part.type === "text") return !isBlank(part) || part.provider !== null;
   return part.type !== "reasoning" || part.provider !== null;
@@ -215,8 +229,8 @@ function tagged(text: string, kind: TextPart["kind"]): string {
 }
 
 /**
- * Moves every result to its call, and removes the questions that were answered by these results. Ids can repeat across replies, so a
- * result belongs to the oldest unanswered call with its id. Linear.
+ * Moves every result to its call, and removes the questions that were answered by these results. Ids can repeat across
+ * replies, so a result belongs to the oldest unanswered call with its id. Linear.
  */
 function placeResults(history: readonly Message[]): readonly Message[] {
   const open = new Map<string, { readonly places: (readonly [reply: number, slot: number])[]; next: number }>();
@@ -243,7 +257,8 @@ function placeResults(history: readonly Message[]): readonly Message[] {
     calls.next += 1;
     answers.get(place[0])?.splice(place[1], 1, message);
     removed.add(index);
-    // A question that precedes the result of its call was answered by it. A question whose answer is a user message follows a placeholder.
+    // A question that precedes the result of its call was answered by it. A question whose answer is a user message
+    // follows a placeholder.
     const question = questions.get(message.toolCallId) ?? -1;
     if (question > place[0]) removed.add(question);
   }

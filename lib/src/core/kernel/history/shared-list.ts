@@ -1,13 +1,15 @@
 // A persistent append-only list: several versions of a list share one growing array.
 //
-// A list is an array and a length. Appending to the newest version pushes onto the shared array and returns a new length, so a turn of ten
-// thousand steps appends as fast as one of ten (amortised constant time for each item), while older versions stay valid.
+// A list is an array and a length. Appending to the newest version pushes onto the shared array and returns a new
+// length, so a turn of ten thousand steps appends as fast as one of ten (amortised constant time for each item), while
+// older versions stay valid.
 //
 // Invariants
 //   1. A list never changes: items before its `length` stay, items after it belong to newer versions.
-//   2. Appending costs the number of added items. Only the first append to an array that this file did not make (restored or frozen), or that a
-//      newer version has grown already, copies the array.
-//   3. A list is plain JSON, and a restored list behaves like the stored one (K3). `trimmed` removes items of newer versions before storing.
+//   2. Appending costs the number of added items. Only the first append to an array that this file did not make
+//      (restored or frozen), or that a newer version has grown already, copies the array.
+//   3. A list is plain JSON, and a restored list behaves like the stored one (K3). `trimmed` removes items of newer
+//      versions before storing.
 
 /** One version of an append-only list. */
 export type SharedList<T> = {

@@ -1,6 +1,8 @@
-// Turn causes: events outside the conversation that start a turn or join it, such as a finished process or a notification of a plugin.
+// Turn causes: events outside the conversation that start a turn or join it, such as a finished process or a
+// notification of a plugin.
 //
-// The model reads the causes in one block at the end of the request. The text of the block is fixed: prompts and prompt caches depend on it.
+// The model reads the causes in one block at the end of the request. The text of the block is fixed: prompts and prompt
+// caches depend on it.
 
 import type { EventMessage, MessageOrigin, TurnCause } from "../../model/internal.ts";
 

@@ -1,9 +1,10 @@
 // Applies the actions that a protocol returns, and ends turns.
 //
-// A list of actions is valid if it is a list of known actions, exactly one of them is a direction (start a model call, tools, code or a
-// checkpoint, or finish), it ends the step at most once, it orders no effect that was answered already, and the protocol's own values in it are JSON. An
-// invalid list fails the turn with `invalid_actions`; without this check a protocol with a bug would leave a turn that waits for nothing (a stall), performs
-// an effect twice, or stores what cannot be read back.
+// A list of actions is valid if it is a list of known actions, exactly one of them is a direction (start a model call,
+// tools, code or a checkpoint, or finish), it ends the step at most once, it orders no effect that was answered
+// already, and the protocol's own values in it are JSON. An invalid list fails the turn with `invalid_actions`; without
+// this check a protocol with a bug would leave a turn that waits for nothing (a stall), performs an effect twice, or
+// stores what cannot be read back.
 
 import type { JsonObject } from "../../model/internal.ts";
 import type { Shape } from "../../model/parse/reading.ts";
@@ -67,14 +68,17 @@ export function applyActions<P extends TurnProtocol>(
   if (reordered !== undefined) reject(builder, `the protocol ordered ${reordered.id}, which was answered already`);
 }
 
-/** Checks at run time, because a protocol may be written in JavaScript. `hasOwn` also rejects names such as `constructor`. */
+/**
+ * Checks at run time, because a protocol may be written in JavaScript. `hasOwn` also rejects names such as
+ * `constructor`.
+ */
 function isListOfActions(actions: unknown): boolean {
   return Array.isArray(actions) && actions.every((action) => Object.hasOwn(isDirection, action?.type ?? ""));
 }
 
 /**
- * The field of an action that does not have the form of its type; `null`: none. The compiler checks it for protocols in TypeScript. An ending is read like a
- * stored one: the session could not be read again otherwise.
+ * The field of an action that does not have the form of its type; `null`: none. The compiler checks it for protocols in
+ * TypeScript. An ending is read like a stored one: the session could not be read again otherwise.
  */
 function malformedField(action: DriverAction): string | null {
   switch (action.type) {
@@ -112,7 +116,10 @@ function firstOf<T>(items: readonly T[], pathOf: (item: T, index: number) => str
   return null;
 }
 
-/** Where a value does not have this shape; `null`: nowhere. Data that only cannot be stored pass, as those of a reply do (`completeResponse`). */
+/**
+ * Where a value does not have this shape; `null`: nowhere. Data that only cannot be stored pass, as those of a reply do
+ * (`completeResponse`).
+ */
 function malformed<T>(path: string, shape: Shape<T>, value: unknown): string | null {
   const result = read(shape, value);
   const issue = "value" in result ? undefined : result.issues.find(({ code }) => !isAboutStorage.has(code));
@@ -203,12 +210,18 @@ function apply<P extends TurnProtocol>(builder: TransitionBuilder<P>, action: Dr
   }
 }
 
-/** Has the turn made all steps that `maxTurns` and the grace turn allow? The built-in protocols end the turn before; another one may not read the limit. */
+/**
+ * Has the turn made all steps that `maxTurns` and the grace turn allow? The built-in protocols end the turn before;
+ * another one may not read the limit.
+ */
 function isBeyondLimit({ policy: { maxTurns }, step, runOffset, graceTurn }: Turn): boolean {
   return maxTurns !== null && step >= runOffset + maxTurns + (graceTurn ? 1 : 0);
 }
 
-/** Ends a turn where `stopAfter` of its policy says, although the protocol would continue. Calls that it would run are pending for the caller. */
+/**
+ * Ends a turn where `stopAfter` of its policy says, although the protocol would continue. Calls that it would run are
+ * pending for the caller.
+ */
 function stop<P extends TurnProtocol>(builder: TransitionBuilder<P>, calls: readonly SlottedCall[]): void {
   const { openReply } = builder.turn;
   const pendingToolCalls = calls.map(({ call, slot, idempotencyKey }) =>
@@ -219,9 +232,9 @@ function stop<P extends TurnProtocol>(builder: TransitionBuilder<P>, calls: read
 }
 
 /**
- * Ends the loop of steps. With `structuredFinalize` one more model call follows that answers in its format (pass 2), but only after
- * `completed`, `max_turns` or `halt_when` and with nothing pending (Q12, Q13). The nudge enters the history together with its reply, so it is kept
- * in `finalize` until then.
+ * Ends the loop of steps. With `structuredFinalize` one more model call follows that answers in its format (pass 2),
+ * but only after `completed`, `max_turns` or `halt_when` and with nothing pending (Q12, Q13). The nudge enters the
+ * history together with its reply, so it is kept in `finalize` until then.
  */
 export function finish<P extends TurnProtocol>(builder: TransitionBuilder<P>, loopEnd: Ending): void {
   const { policy, graceTurn } = builder.turn;

@@ -1,8 +1,8 @@
 // Batches of tool calls that run in parallel: the calls of one reply, or the calls that a code cell makes at once.
 //
-// Each call is an effect of its own with a slot, its position among the calls of the reply or the cell. Responses may arrive in any order;
-// `results` holds them by position. When the last one has arrived, the calls of a reply go to the protocol together, in call order; those of a cell go back to
-// the cell (cells.ts).
+// Each call is an effect of its own with a slot, its position among the calls of the reply or the cell. Responses may
+// arrive in any order; `results` holds them by position. When the last one has arrived, the calls of a reply go to the
+// protocol together, in call order; those of a cell go back to the cell (cells.ts).
 //
 // Slots, not call ids, identify calls: providers repeat ids.
 

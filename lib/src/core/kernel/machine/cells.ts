@@ -1,7 +1,9 @@
-// Code cells (Q5): starts and resumes them, runs the calls they make, and ends them. Any protocol can start one (`start_exec`).
+// Code cells (Q5): starts and resumes them, runs the calls they make, and ends them. Any protocol can start one
+// (`start_exec`).
 //
-// A cell makes calls in batches (batch.ts). When a batch is answered, `run_code` is ordered again with the answers, unless a call halts the turn or has to
-// wait. A cell with a waiting call is stored in the session as a `SuspendedCell`, and a later turn resumes it.
+// A cell makes calls in batches (batch.ts). When a batch is answered, `run_code` is ordered again with the answers,
+// unless a call halts the turn or has to wait. A cell with a waiting call is stored in the session as a
+// `SuspendedCell`, and a later turn resumes it.
 
 import type { CellCall, PendingToolCall, SuspendedCell, ToolOutcome } from "../../model/internal.ts";
 import type { DriverAction, TurnProtocol } from "../protocol/protocol.ts";
@@ -40,7 +42,10 @@ function startCell<P extends TurnProtocol>(
   builder.wait({ type: "awaiting_code", cell });
 }
 
-/** `code_calls`: starts the calls that a cell made. Calls of unknown tools and of manual tools are answered at once, without an effect. */
+/**
+ * `code_calls`: starts the calls that a cell made. Calls of unknown tools and of manual tools are answered at once,
+ * without an effect.
+ */
 export function startCellCalls<P extends TurnProtocol>(
   builder: TransitionBuilder<P>,
   { calls, executor, ranMs }: CodeCalls,
@@ -65,8 +70,8 @@ export function startCellCalls<P extends TurnProtocol>(
 }
 
 /**
- * Resumes a suspended cell. It runs in the environment it was written for, because the tools of its code must exist; `environmentAfter`
- * restores the environment of this turn when the cell ends (Q5).
+ * Resumes a suspended cell. It runs in the environment it was written for, because the tools of its code must exist;
+ * `environmentAfter` restores the environment of this turn when the cell ends (Q5).
  */
 function resumeCell<P extends TurnProtocol>(builder: TransitionBuilder<P>, suspended: SuspendedCell): void {
   const { environment, id, language, code, executor, calls, ranMs } = suspended;
@@ -89,7 +94,10 @@ function startCalls<P extends TurnProtocol>(
   settle(builder, { ...batch, results: calls.map((call) => immediateResult(builder.turn, call)) });
 }
 
-/** The result of a cell's call that no performer runs: `not_found` for an unknown tool, `manual` for a tool that the caller runs; otherwise `null`. */
+/**
+ * The result of a cell's call that no performer runs: `not_found` for an unknown tool, `manual` for a tool that the
+ * caller runs; otherwise `null`.
+ */
 function immediateResult(
   turn: Turn<TurnProtocol>,
   { call, slot, decision }: SlottedCall,
@@ -147,7 +155,10 @@ function leaveCell<P extends TurnProtocol>(
   if (environment !== null) builder.update(environmentFields(environment));
 }
 
-/** Ends the step of the reply that wrote the cell. A resumed cell belongs to a reply of an earlier turn and ends no step here. */
+/**
+ * Ends the step of the reply that wrote the cell. A resumed cell belongs to a reply of an earlier turn and ends no step
+ * here.
+ */
 function endOpenStep<P extends TurnProtocol>(
   builder: TransitionBuilder<P>,
   pendingToolCalls: readonly PendingToolCall[],
@@ -174,7 +185,10 @@ export function endCell<P extends TurnProtocol>(
   applyActions(builder, builder.config.protocolDriver.handleExecResult(builder.view, result, calls, driverState));
 }
 
-/** Ends a cell whose turn was cancelled or failed: emits the completion of calls without a result, and appends a note that lists the calls it made. */
+/**
+ * Ends a cell whose turn was cancelled or failed: emits the completion of calls without a result, and appends a note
+ * that lists the calls it made.
+ */
 function breakOffCell<P extends TurnProtocol>(builder: TransitionBuilder<P>, cell: Cell<P>, why: string): void {
   const { phase, turnId, step } = builder.turn;
   if (phase.type === "awaiting_tools") {

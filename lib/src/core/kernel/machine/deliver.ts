@@ -29,7 +29,10 @@ export function deliverDeferred<P extends TurnProtocol>(builder: TransitionBuild
   deliver(builder, deferredInput, "before_turn");
 }
 
-/** A host may deliver user and system messages, not assistant or tool messages; a message that renders to nothing does not count as input. */
+/**
+ * A host may deliver user and system messages, not assistant or tool messages; a message that renders to nothing does
+ * not count as input.
+ */
 function mayBeDelivered(message: Message): boolean {
   return (message.role === "user" || message.role === "system") && isShown(message);
 }

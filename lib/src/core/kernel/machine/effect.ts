@@ -1,9 +1,10 @@
 // Effects and responses: the interface between the pure kernel and the host that performs I/O.
 //
-// An effect is an order to the host and is small: it names its subject (an environment by digest, a history by length and digest, a cell by
-// id) instead of containing it. Its canonical JSON is a journal row, so its size is what every step costs in storage (H5), and a replay
-// compares it with the recorded row. A response is the result of an effect. It is recorded before the turn advances, and a replay applies the
-// recorded response instead of performing the effect again (H1).
+// An effect is an order to the host and is small: it names its subject (an environment by digest, a history by length
+// and digest, a cell by id) instead of containing it. Its canonical JSON is a journal row, so its size is what every
+// step costs in storage (H5), and a replay compares it with the recorded row. A response is the result of an effect. It
+// is recorded before the turn advances, and a replay applies the recorded response instead of performing the effect
+// again (H1).
 //
 // Effect ids are derived from the state of the turn, never generated (K6):
 //   <turn>/<step>/environment   sync_environment
@@ -28,7 +29,10 @@ export type SyncEnvironment = {
   readonly type: "sync_environment";
   /** The effect id, `<turn>/<step>/…`. The response carries the same id. */
   readonly id: string;
-  /** False for the first sync of a turn: its environment was just resolved, so the host need not do it again. The response may replace it nevertheless. */
+  /**
+   * False for the first sync of a turn: its environment was just resolved, so the host need not do it again. The
+   * response may replace it nevertheless.
+   */
   readonly updateMachineConfig: boolean;
 };
 
@@ -56,13 +60,19 @@ export type CallTool = {
   readonly id: string;
   /** The call as the model or the cell made it; an approval may edit its arguments in `decision`. */
   readonly call: ToolCall;
-  /** The idempotency key: the same for every attempt of this call, in this turn and in a turn that resumes it. By default the effect id. */
+  /**
+   * The idempotency key: the same for every attempt of this call, in this turn and in a turn that resumes it. By
+   * default the effect id.
+   */
   readonly idempotencyKey: string;
   /** The approval that a person has given; the approval gate of the tool is then not asked again. `null`: none yet. */
   readonly decision: Approval | null;
 };
 
-/** An approval of a call, possibly with edited arguments; or (`forward`) an answer for a call of a turn that runs inside the tool. */
+/**
+ * An approval of a call, possibly with edited arguments; or (`forward`) an answer for a call of a turn that runs inside
+ * the tool.
+ */
 export type Approval = Extract<Decision, { readonly type: "approve" | "forward" }>;
 
 /**
@@ -81,7 +91,9 @@ export type RunCode = {
   readonly code: string;
   /** The number of calls made so far. Their answers are in the turn: see `cellCalls`. */
   readonly answers: number;
-  /** The executor that started the cell; `null` before its first run. Another executor or version must not continue it. */
+  /**
+   * The executor that started the cell; `null` before its first run. Another executor or version must not continue it.
+   */
   readonly executor: SuspendedCell["executor"] | null;
 };
 
@@ -90,9 +102,14 @@ export type AskCheckpoint = {
   readonly type: "checkpoint";
   /** The effect id, `<turn>/<step>/…`. The response carries the same id. */
   readonly id: string;
-  /** `before_turn`: before all other effects, if the policy asks for it. `after_work`: after the tools of a step. `before_completion`: the turn has an answer and is about to complete. */
+  /**
+   * `before_turn`: before all other effects, if the policy asks for it. `after_work`: after the tools of a step.
+   * `before_completion`: the turn has an answer and is about to complete.
+   */
   readonly checkpoint: CheckpointKind;
-  /** No model call can follow this checkpoint. Input must not be claimed here: it would not be read in this turn (Q11). */
+  /**
+   * No model call can follow this checkpoint. Input must not be claimed here: it would not be read in this turn (Q11).
+   */
   readonly last: boolean;
 };
 

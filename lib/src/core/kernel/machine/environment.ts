@@ -15,8 +15,8 @@ export function startEnvironment<P extends TurnProtocol>(config: TurnMachineConf
 }
 
 /**
- * The environment for the replies after the one that a tool choice forced (`required`, or a named tool): a model that always has to call a tool never answers. A sync of the
- * environment can set the choice again. `none` and `auto` stay.
+ * The environment for the replies after the one that a tool choice forced (`required`, or a named tool): a model that
+ * always has to call a tool never answers. A sync of the environment can set the choice again. `none` and `auto` stay.
  */
 export function withoutForcedChoice(environment: Environment): Environment {
   const { toolChoice = null, ...params } = environment.params;

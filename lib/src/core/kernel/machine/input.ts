@@ -1,5 +1,5 @@
-// What a turn accepts, besides the messages it starts with: answers to pending calls at its start, then responses, cancels and failures of the host.
-// All of it is stored: answers in the start row, items in the journal.
+// What a turn accepts, besides the messages it starts with: answers to pending calls at its start, then responses,
+// cancels and failures of the host. All of it is stored: answers in the start row, items in the journal.
 
 import type { Infer, InferUnion, Shape } from "../../model/parse/reading.ts";
 

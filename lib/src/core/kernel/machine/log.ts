@@ -9,8 +9,8 @@ import { normalizeContent, replyText } from "../../model/internal.ts";
 type CallIdentity = Pick<LlmDebug, "sessionId" | "protocolIteration" | "requestBody">;
 
 /**
- * The value without the opaque replay data of its provider (signatures, encrypted reasoning). A log is read outside of the route that the data belongs
- * to (W4), so it never has it; parts that are nothing but such data are left out.
+ * The value without the opaque replay data of its provider (signatures, encrypted reasoning). A log is read outside of
+ * the route that the data belongs to (W4), so it never has it; parts that are nothing but such data are left out.
  */
 function withoutReplay(value: Exclude<AssistantPart, { readonly type: "opaque" }> | ToolCall): JsonObject {
   const { provider: _, ...visible }: JsonObject = { ...value };

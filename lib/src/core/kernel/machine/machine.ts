@@ -1,8 +1,9 @@
 // `TurnMachine`: the reducer behind a poll interface, for hosts that do not use the driver of run/.
 //
-// A host calls `pollEffect` until it returns `null`, performs the effects it got, and passes each response to `handleResponse`. Besides the
-// turn the machine holds only notices that were not polled yet and effects that were not handed out yet. The effects are not part of a
-// checkpoint: a restored machine derives them from the turn and hands all of them out again (redelivery, K2).
+// A host calls `pollEffect` until it returns `null`, performs the effects it got, and passes each response to
+// `handleResponse`. Besides the turn the machine holds only notices that were not polled yet and effects that were not
+// handed out yet. The effects are not part of a checkpoint: a restored machine derives them from the turn and hands all
+// of them out again (redelivery, K2).
 
 import type { CellCall, Failure, ModelRequest } from "../../model/internal.ts";
 import type { TurnProtocol } from "../protocol/protocol.ts";
@@ -89,8 +90,9 @@ export class TurnMachine<P extends TurnProtocol = TurnProtocol> {
   }
 
   /**
-   * Applies a response. `stale` and `wrong_kind` mean that nothing changed (K4). A response that an older release recorded may lack fields, which then have
-   * their defaults. Throws `MisuseError` (`invalid_argument`), which names the field, for an awaited response whose fields have another type.
+   * Applies a response. `stale` and `wrong_kind` mean that nothing changed (K4). A response that an older release
+   * recorded may lack fields, which then have their defaults. Throws `MisuseError` (`invalid_argument`), which names
+   * the field, for an awaited response whose fields have another type.
    */
   handleResponse(response: EffectResponse): ResponseStatus {
     const status = responseStatus(this.#turn, response);
@@ -114,7 +116,8 @@ export class TurnMachine<P extends TurnProtocol = TurnProtocol> {
   }
 
   #accept({ turn, notices, status }: Transition<P>): ResponseStatus {
-    // While a batch of calls is open, its remaining effects are in `#open` or were handed out: deriving them again would deliver them twice.
+    // While a batch of calls is open, its remaining effects are in `#open` or were handed out: deriving them again
+    // would deliver them twice.
     const isBatchOpen = isSameBatch(this.#turn, turn);
     this.#turn = turn;
     if (status === "accepted" && !isBatchOpen) this.#open = pendingEffects(turn).toReversed();

@@ -1,4 +1,5 @@
-// Starts a step. Order (Q8): environment, then a suspended cell or approved calls, then input that waited for them, then the protocol (normally a model call).
+// Starts a step. Order (Q8): environment, then a suspended cell or approved calls, then input that waited for them,
+// then the protocol (normally a model call).
 
 import type { TurnProtocol } from "../protocol/protocol.ts";
 import type { TransitionBuilder } from "./transition-builder.ts";
@@ -20,7 +21,10 @@ export function prepare<P extends TurnProtocol>(builder: TransitionBuilder<P>): 
   applyActions(builder, builder.config.protocolDriver.prepareProtocolIteration(builder.view));
 }
 
-/** Starts the approved calls, each with the slot it has in its reply. A call whose tool no longer exists is answered `not_found` without halting (Q8). */
+/**
+ * Starts the approved calls, each with the slot it has in its reply. A call whose tool no longer exists is answered
+ * `not_found` without halting (Q8).
+ */
 function startApproved<P extends TurnProtocol>(builder: TransitionBuilder<P>, approved: readonly ApprovedCall[]): void {
   const { turnId, step, environment, revision } = builder.turn;
   const removed = approved.filter(({ call }) => !environment.tools.some(({ name }) => name === call.name));

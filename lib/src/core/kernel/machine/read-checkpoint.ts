@@ -1,7 +1,9 @@
-// Reads the checkpoint of a machine (`TurnMachine.restore`), which may come from an older release or from outside the program.
+// Reads the checkpoint of a machine (`TurnMachine.restore`), which may come from an older release or from outside the
+// program.
 //
-// A field that has a neutral value gets it; a field without one is required. Only the fields of the turn and of its policy are checked, not their
-// content: `TurnMachine.checkpoint` writes them, and reading all of the history would cost its length.
+// A field that has a neutral value gets it; a field without one is required. Only the fields of the turn and of its
+// policy are checked, not their content: `TurnMachine.checkpoint` writes them, and reading all of the history would
+// cost its length.
 
 import type { TurnProtocol } from "../protocol/protocol.ts";
 import type { MachineCheckpoint } from "./machine.ts";
@@ -12,9 +14,10 @@ import { isPlainObject } from "../../model/parse/reading.ts";
 import { emptyList } from "../history/shared-list.ts";
 
 /**
- * Reads the stored checkpoint of a {@link TurnMachine}, for example after `JSON.parse`. A field that the checkpoint of an older release lacks has its default.
- * Throws `MisuseError` (`invalid_argument`), which names the field, if one without a default is missing. The content of history, records and phase is not
- * checked: `TurnMachine.checkpoint` writes them.
+ * Reads the stored checkpoint of a {@link TurnMachine}, for example after `JSON.parse`. A field that the checkpoint of
+ * an older release lacks has its default. Throws `MisuseError` (`invalid_argument`), which names the field, if one
+ * without a default is missing. The content of history, records and phase is not checked: `TurnMachine.checkpoint`
+ * writes them.
  */
 export function readCheckpoint<P extends TurnProtocol = TurnProtocol>(stored: unknown): MachineCheckpoint<P> {
   if (!isCheckpoint<P>(stored)) throw refusal("turn");
@@ -93,7 +96,10 @@ function isCount(value: unknown): boolean {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
 }
 
-/** Is this a checkpoint? Throws `MisuseError` for the first field of its turn that is missing or has a value that the machine does not write. */
+/**
+ * Is this a checkpoint? Throws `MisuseError` for the first field of its turn that is missing or has a value that the
+ * machine does not write.
+ */
 function isCheckpoint<P extends TurnProtocol>(stored: unknown): stored is MachineCheckpoint<P> {
   const turn = isPlainObject(stored) ? stored["turn"] : undefined;
   if (!isPlainObject(turn)) return false;

@@ -1,5 +1,5 @@
-// Reads recorded responses (journal rows) back from JSON. A field that an older release did not write gets its default (S1); any other value
-// of the wrong shape is rejected with the path of every issue.
+// Reads recorded responses (journal rows) back from JSON. A field that an older release did not write gets its default
+// (S1); any other value of the wrong shape is rejected with the path of every issue.
 
 import type { Result, ValidationFailure } from "../../model/internal.ts";
 import type { EffectResponse } from "./response.ts";
@@ -16,8 +16,9 @@ export function readResponse(input: unknown): Result<EffectResponse, ValidationF
 }
 
 /**
- * The response with the defaults of fields that an older release did not write. Throws `MisuseError` with the path of the first field that has another
- * shape. Data that only cannot be stored, such as arguments nested too deeply, pass: the machine reduces them (`storableReply`).
+ * The response with the defaults of fields that an older release did not write. Throws `MisuseError` with the path of
+ * the first field that has another shape. Data that only cannot be stored, such as arguments nested too deeply, pass:
+ * the machine reduces them (`storableReply`).
  */
 export function completeResponse(response: EffectResponse): EffectResponse {
   const result = readResponse(response);

@@ -1,9 +1,9 @@
 // The reducer of the turn machine: pure functions from a turn and an input to the next turn and its notices.
 //
 // Theory of operation
-//   The state of a turn (`Turn`, turn.ts) is plain JSON. Its `phase` says which effects the turn waits for; `pendingEffects(turn)` derives
-//   them. A host performs each effect and hands its response to `advance`. Four functions change a turn, and each returns a `Transition`:
-//   the next turn, the notices for the host, and a status.
+//   The state of a turn (`Turn`, turn.ts) is plain JSON. Its `phase` says which effects the turn waits for;
+//   `pendingEffects(turn)` derives them. A host performs each effect and hands its response to `advance`. Four
+//   functions change a turn, and each returns a `Transition`: the next turn, the notices for the host, and a status.
 //
 //     startTurn    input                      first phase of a new turn
 //     advance      the response to an effect  next phase
@@ -27,19 +27,21 @@
 //     awaiting_checkpoint    checkpoint          checkpoint_delivered
 //     ended                  nothing             nothing
 //
-//   Callers: the driver (core/run/driver.ts), which adds the I/O, and `TurnMachine` (machine.ts), a poll interface for other hosts.
-//   A turn has no queue and no timer. A host that restores a stored turn calls `pendingEffects` and performs what it returns.
+//   Callers: the driver (core/run/driver.ts), which adds the I/O, and `TurnMachine` (machine.ts), a poll interface for
+//   other hosts. A turn has no queue and no timer. A host that restores a stored turn calls `pendingEffects` and
+//   performs what it returns.
 //
 // Invariants
-//   1. No function here waits, reads a clock, generates an id or calls user code; the protocol and the projector of the configuration
-//      are the exceptions and must be pure (K1).
+//   1. No function here waits, reads a clock, generates an id or calls user code; the protocol and the projector of the
+//      configuration are the exceptions and must be pure (K1).
 //   2. The pending effects are a function of the state (K2), and a JSON round trip of the state changes nothing (K3).
 //   3. A stale response or one of the wrong kind returns the same turn object, no notices, and never throws (K4).
 //   4. A turn ends exactly once; every input after that is `stale` (K5).
 //   5. The same inputs give the same effects with the same ids (K6). Ids are derived from turn id, step and slot.
 //   6. When a turn ends, every tool call in its history is answered or listed in `pendingToolCalls` (S2).
-//   7. A turn is decided to its end by the kernel revision it was started under (Q6). Messages that the kernel itself writes (answers to
-//      calls that were not run, notes about code) are part of the history digest: after a release their texts change only with a new revision.
+//   7. A turn is decided to its end by the kernel revision it was started under (Q6). Messages that the kernel itself
+//      writes (answers to calls that were not run, notes about code) are part of the history digest: after a release
+//      their texts change only with a new revision.
 
 import type { Failure } from "../../model/internal.ts";
 import type { TurnProtocol } from "../protocol/protocol.ts";
@@ -62,9 +64,9 @@ import { transitionFor } from "./transitions.ts";
 import { kernelRevision, pendingEffect } from "./turn.ts";
 
 /**
- * Starts a turn: applies the answers to calls that were pending, adds the new messages and causes, and enters the first phase. No effect has
- * been performed yet; {@link pendingEffects} returns the first ones. Throws `MisuseError` if an open call has no answer, an answer has no open
- * call, or the kernel revision is newer than this release.
+ * Starts a turn: applies the answers to calls that were pending, adds the new messages and causes, and enters the first
+ * phase. No effect has been performed yet; {@link pendingEffects} returns the first ones. Throws `MisuseError` if an
+ * open call has no answer, an answer has no open call, or the kernel revision is newer than this release.
  */
 export function startTurn<P extends TurnProtocol>(
   config: TurnMachineConfig<P>,
@@ -112,7 +114,9 @@ function awaitStartCheckpoint<P extends TurnProtocol>(builder: TransitionBuilder
   builder.wait({ type: "awaiting_checkpoint", checkpoint: "before_turn", onEmpty: { type: "prepare_iteration" } });
 }
 
-/** The limits of the configuration, copied into the turn so that a deployment cannot change them while the turn is open. */
+/**
+ * The limits of the configuration, copied into the turn so that a deployment cannot change them while the turn is open.
+ */
 function startPolicy<P extends TurnProtocol>(config: TurnMachineConfig<P>): TurnPolicy<P> {
   const { syncEnvironment, startCheckpoint, maxTurns, maxContextTokens, turnLimitFinalMessage } = config;
   const { structuredFinalize, autonomous, stopAfter, termination } = config;
@@ -129,7 +133,10 @@ function startPolicy<P extends TurnProtocol>(config: TurnMachineConfig<P>): Turn
   };
 }
 
-/** Applies the response to a pending effect. The status is `stale` or `wrong_kind` if the turn cannot accept it; the turn is then unchanged. */
+/**
+ * Applies the response to a pending effect. The status is `stale` or `wrong_kind` if the turn cannot accept it; the
+ * turn is then unchanged.
+ */
 export function advance<P extends TurnProtocol>(
   config: TurnMachineConfig<P>,
   turn: Turn<P>,
@@ -142,7 +149,10 @@ export function advance<P extends TurnProtocol>(
   return applyResponse(config, turn, effect, response.type, response);
 }
 
-/** Whether the turn waits for this response. Reads only its id and its type. Throws `MisuseError` for a value that is no object. */
+/**
+ * Whether the turn waits for this response. Reads only its id and its type. Throws `MisuseError` for a value that is no
+ * object.
+ */
 export function responseStatus(turn: Turn<TurnProtocol>, response: EffectResponse): ResponseStatus {
   checkResponse("handleResponse", response);
   const { id, type } = response;
@@ -157,7 +167,9 @@ function checkResponse(caller: string, response: unknown): void {
   throw new MisuseError("invalid_argument", message);
 }
 
-/** Accepts every older revision. A newer release may decide differently under a newer revision, so that one is rejected. */
+/**
+ * Accepts every older revision. A newer release may decide differently under a newer revision, so that one is rejected.
+ */
 function checkRevision(caller: string, revision: number): void {
   if (revision <= kernelRevision) return;
   const supported = `this release supports revisions up to ${kernelRevision}`;
@@ -174,15 +186,17 @@ function applyResponse<P extends TurnProtocol, R extends EffectResponse["type"]>
   const row = transitionFor(turn.phase.type, type);
   if (row === undefined) return { turn, notices: [], status: "wrong_kind" };
   const builder = new TransitionBuilder(config, turn, codeCells);
-  // Calls of a batch are added to `answered` when the batch is complete (batch.ts); until then `phase.results` shows which are answered.
+  // Calls of a batch are added to `answered` when the batch is complete (batch.ts); until then `phase.results` shows
+  // which are answered.
   if (effect.type !== "call_tool") builder.update({ answered: [...turn.answered, effect.id] });
   row.apply(builder, response, effect.id);
   return builder.transition();
 }
 
 /**
- * Ends a turn as cancelled (Q9). The part of the model reply that was received enters the history; open calls are answered with their
- * recorded result or as cancelled. A reply that was cut during the structured call is returned as `partial` and stays out of the history (Q13).
+ * Ends a turn as cancelled (Q9). The part of the model reply that was received enters the history; open calls are
+ * answered with their recorded result or as cancelled. A reply that was cut during the structured call is returned as
+ * `partial` and stays out of the history (Q13).
  */
 export function cancelTurn<P extends TurnProtocol>(
   config: TurnMachineConfig<P>,
@@ -202,7 +216,10 @@ export function cancelTurn<P extends TurnProtocol>(
   return builder.transition();
 }
 
-/** Ends a turn with the outcome `runtime_error` because the host cannot continue it, for example because a function of the user threw. */
+/**
+ * Ends a turn with the outcome `runtime_error` because the host cannot continue it, for example because a function of
+ * the user threw.
+ */
 export function failTurn<P extends TurnProtocol>(
   config: TurnMachineConfig<P>,
   turn: Turn<P>,

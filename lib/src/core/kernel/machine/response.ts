@@ -1,4 +1,5 @@
-// Responses to effects: the declaration of what a journal row holds. A field that an older release did not write has a default (S1).
+// Responses to effects: the declaration of what a journal row holds. A field that an older release did not write has a
+// default (S1).
 //
 // An effect id (`id`) is `<turn>/<step>/…`; see effect.ts.
 
@@ -48,8 +49,8 @@ const middlewareNoteFields = {
   /** The attempt at the effect, from 1. */
   attempt: fallback(number, 1),
   /**
-   * What it did: `changed_request` or `changed_arguments`, `short_circuited` (it answered without the adapter or the handler), `retried`, or a word of the
-   * middleware.
+   * What it did: `changed_request` or `changed_arguments`, `short_circuited` (it answered without the adapter or the
+   * handler), `retried`, or a word of the middleware.
    */
   action: required(string),
   details: fallback(jsonObject, {}),
@@ -63,7 +64,10 @@ const middlewareNoteShape: Shape<MiddlewareNote> = object(middlewareNoteFields);
 const llmCallErrorFields = {
   /** The failure as data. */
   failure: required(failureShape),
-  /** `cancelled` ends the turn as cancelled, every other reason as failed. A missing reason, and one that this release does not know, is read as `unknown`. */
+  /**
+   * `cancelled` ends the turn as cancelled, every other reason as failed. A missing reason, and one that this release
+   * does not know, is read as `unknown`.
+   */
   terminalReason: fallback(oneOfOr<LlmTerminalReason>(llmTerminalReasons, "unknown"), "unknown"),
   /** The request body, for the trace log; `null`: not logged. */
   requestBody: fallback(nullable(string), null),
@@ -83,7 +87,9 @@ const deliveryFields = {
   transientMessages: fallback(array(messageShape), []),
   /** Events that join the turn. A cause that the turn has already is ignored. */
   turnCauses: fallback(array(turnCauseShape), []),
-  /** The ids of the inbox items these came from. A durable host removes them in the commit that records this response. */
+  /**
+   * The ids of the inbox items these came from. A durable host removes them in the commit that records this response.
+   */
   inputs: fallback(array(string), []),
 };
 
@@ -133,8 +139,8 @@ const responses = {
   environment_synced: {
     ...toEffect,
     /**
-     * The environment for the coming step and those after it; `null`: no change. The first sync of a turn may replace the environment, too; only turns of
-     * kernel revision 1 ignore it there.
+     * The environment for the coming step and those after it; `null`: no change. The first sync of a turn may replace
+     * the environment, too; only turns of kernel revision 1 ignore it there.
      */
     environment: fallback(nullable(environmentShape), null),
   },
@@ -145,7 +151,10 @@ const responses = {
     ...toEffect,
     /** The complete reply. A reply with `error` set fails the turn. */
     reply: required(replyShape),
-    /** The model that answered if it is a fallback; it stays the model for the rest of the turn (Q7). `null`: the model that was asked. */
+    /**
+     * The model that answered if it is a fallback; it stays the model for the rest of the turn (Q7). `null`: the model
+     * that was asked.
+     */
     model: fallback(nullable(modelNameShape), null),
     /** The request body, for the trace log; `null`: not logged. */
     requestBody: fallback(nullable(string), null),
@@ -180,7 +189,10 @@ const responses = {
     ...duration,
     ...noted,
   },
-  /** The call has no result yet. It needs an approval, a result, an answer or a decision from outside, and the turn ends (a wait ends the turn). */
+  /**
+   * The call has no result yet. It needs an approval, a result, an answer or a decision from outside, and the turn ends
+   * (a wait ends the turn).
+   */
   tool_waits: {
     ...toEffect,
     /** What the call waits for. */
@@ -221,7 +233,10 @@ const responses = {
   /** The cell could not be run to its end. `diverged` means that it made other calls than in its first run. */
   code_failed: {
     ...toEffect,
-    /** `limit_exceeded`: a limit on instructions, memory, calls, output or time. `diverged`: the cell made different calls when it ran again. */
+    /**
+     * `limit_exceeded`: a limit on instructions, memory, calls, output or time. `diverged`: the cell made different
+     * calls when it ran again.
+     */
     reason: fallback(oneOf(["failed", "limit_exceeded", "diverged"]), "failed"),
     /** Why, for the model. */
     message: required(string),
@@ -258,7 +273,10 @@ export type ModelReplied = ResponseOf<"model_replied">;
 export type ModelFailed = ResponseOf<"model_failed">;
 /** A response: the tool call ended, with success or failure. */
 export type ToolReturned = ResponseOf<"tool_returned">;
-/** A response: the call has no result yet. It needs an approval, a result, an answer or a decision from outside, and the turn ends (a wait ends the turn). */
+/**
+ * A response: the call has no result yet. It needs an approval, a result, an answer or a decision from outside, and the
+ * turn ends (a wait ends the turn).
+ */
 export type ToolWaits = ResponseOf<"tool_waits">;
 /** A response: the cell ran to its end. */
 export type CodeFinished = ResponseOf<"code_finished">;

@@ -1,8 +1,8 @@
-// Applies each response to a turn: environment, model and checkpoint. transitions.ts maps phase and response type to these functions;
-// responses to tool calls are in batch.ts, those of code cells in cells.ts.
+// Applies each response to a turn: environment, model and checkpoint. transitions.ts maps phase and response type to
+// these functions; responses to tool calls are in batch.ts, those of code cells in cells.ts.
 //
-// Order inside a response: usage is added first (an overflow ends the turn), then the trace is logged, then the protocol decides. So the cost of
-// a reply is recorded even if the protocol rejects the reply.
+// Order inside a response: usage is added first (an overflow ends the turn), then the trace is logged, then the
+// protocol decides. So the cost of a reply is recorded even if the protocol rejects the reply.
 
 import type { AssistantMessage, CancelEvidence, Failure, ModelReply } from "../../model/internal.ts";
 import type { TurnProtocol } from "../protocol/protocol.ts";
@@ -59,8 +59,8 @@ export function syncFailed<P extends TurnProtocol>(builder: TransitionBuilder<P>
 }
 
 /**
- * `model_replied`: a reply with an error, or one that only shows that the prompt filled the context window, ends the turn; the reply of the structured
- * call completes it; any other reply goes to the protocol.
+ * `model_replied`: a reply with an error, or one that only shows that the prompt filled the context window, ends the
+ * turn; the reply of the structured call completes it; any other reply goes to the protocol.
  */
 export function modelReplied<P extends TurnProtocol>(
   builder: TransitionBuilder<P>,
@@ -92,7 +92,10 @@ export function modelReplied<P extends TurnProtocol>(
   applyActions(builder, builder.config.protocolDriver.handleLlmSuccess(builder.view, reply, driverState));
 }
 
-/** `model_failed`: ends the turn, as failed or, if the call was stopped on purpose, as cancelled. The text that arrived stays in the history. */
+/**
+ * `model_failed`: ends the turn, as failed or, if the call was stopped on purpose, as cancelled. The text that arrived
+ * stays in the history.
+ */
 export function modelFailed<P extends TurnProtocol>(
   builder: TransitionBuilder<P>,
   { error, spent }: ModelFailed,
@@ -111,8 +114,8 @@ export function modelFailed<P extends TurnProtocol>(
 }
 
 /**
- * Ends a turn whose model call failed. The text of the reply stays in the history; its calls are dropped and never run. If the structured call
- * failed, the turn ends as the loop did, and `pass2Error` holds the failure.
+ * Ends a turn whose model call failed. The text of the reply stays in the history; its calls are dropped and never run.
+ * If the structured call failed, the turn ends as the loop did, and `pass2Error` holds the failure.
  */
 function endWithFailure<P extends TurnProtocol>(
   builder: TransitionBuilder<P>,
@@ -140,8 +143,8 @@ function keepPartial<P extends TurnProtocol>(builder: TransitionBuilder<P>, repl
 }
 
 /**
- * Completes the turn with the structured reply. The nudge and the reply enter the history together or not at all (Q13). The nudge is a user message, as
- * the model read it; under revisions 1 and 2 the history kept it as an event.
+ * Completes the turn with the structured reply. The nudge and the reply enter the history together or not at all (Q13).
+ * The nudge is a user message, as the model read it; under revisions 1 and 2 the history kept it as an event.
  */
 function finalized<P extends TurnProtocol>(
   builder: TransitionBuilder<P>,
@@ -158,9 +161,10 @@ function finalized<P extends TurnProtocol>(
 }
 
 /**
- * `checkpoint_delivered`: the verdict comes first, then the input (Q11). Without input the turn does what the protocol chose for an empty checkpoint. Input
- * at `before_completion` starts another step; if that step exceeds `maxTurns`, it is the grace turn. Input at `before_turn` of a turn that resumes calls is held
- * until they are answered: a message between a call and its result would make the history invalid (S2).
+ * `checkpoint_delivered`: the verdict comes first, then the input (Q11). Without input the turn does what the protocol
+ * chose for an empty checkpoint. Input at `before_completion` starts another step; if that step exceeds `maxTurns`, it
+ * is the grace turn. Input at `before_turn` of a turn that resumes calls is held until they are answered: a message
+ * between a call and its result would make the history invalid (S2).
  */
 export function deliverCheckpoint<P extends TurnProtocol>(
   builder: TransitionBuilder<P>,
@@ -185,7 +189,10 @@ export function deliverCheckpoint<P extends TurnProtocol>(
   prepare(builder);
 }
 
-/** Ends the turn as cancelled, because a hook of the program aborts it. Approved calls that have not run are answered as cancelled. */
+/**
+ * Ends the turn as cancelled, because a hook of the program aborts it. Approved calls that have not run are answered as
+ * cancelled.
+ */
 function abort<P extends TurnProtocol>(builder: TransitionBuilder<P>, evidence: CancelEvidence): void {
   const pendingToolCalls = builder.breakOff(evidence.reason ?? "the turn was aborted");
   builder.end({ ...ending({ type: "cancelled", evidence }), pendingToolCalls });

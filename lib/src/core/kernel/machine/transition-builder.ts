@@ -1,12 +1,15 @@
 // Builds one transition: the next state of a turn and the notices for the host.
 //
-// The reducer creates a builder for each call, the functions of responses.ts, batch.ts, prepare.ts and actions.ts change it, and
-// `transition()` returns the result. The builder is the only mutable object of the kernel and does not outlive the call.
+// The reducer creates a builder for each call, the functions of responses.ts, batch.ts, prepare.ts and actions.ts
+// change it, and `transition()` returns the result. The builder is the only mutable object of the kernel and does not
+// outlive the call.
 //
 // Invariants
-//   1. All messages and records that one transition adds are reported in one `progress` notice, before the effects that depend on them are
-//      performed (write-ahead). `reported` and `reportedEvents` of the turn mark what earlier notices contained.
-//   2. `end` is the only function that enters the phase `ended`, and it answers every call that is neither answered nor pending (S2, K5).
+//   1. All messages and records that one transition adds are reported in one `progress` notice, before the effects that
+//      depend on them are performed (write-ahead). `reported` and `reportedEvents` of the turn mark what earlier
+//      notices contained.
+//   2. `end` is the only function that enters the phase `ended`, and it answers every call that is neither answered nor
+//      pending (S2, K5).
 //   3. Ids of messages are derived from turn id, step and place; an id that a message brings along is kept.
 
 import type {
@@ -49,8 +52,8 @@ import { deliverDeferred } from "./deliver.ts";
 import { callEffectId } from "./turn.ts";
 
 /**
- * The functions for code cells (cells.ts) that a builder passes to the functions that change it. Cells call those functions in turn, and modules must not
- * import each other in a cycle.
+ * The functions for code cells (cells.ts) that a builder passes to the functions that change it. Cells call those
+ * functions in turn, and modules must not import each other in a cycle.
  */
 export type CodeCells = {
   readonly start: <P extends TurnProtocol>(
@@ -114,7 +117,10 @@ export class TransitionBuilder<P extends TurnProtocol> {
     this.update({ events: append(this.#turn.events, events) });
   }
 
-  /** Adds input messages: transient ones to the messages of this turn only, all others to the history. `place` is part of their ids. */
+  /**
+   * Adds input messages: transient ones to the messages of this turn only, all others to the history. `place` is part
+   * of their ids.
+   */
   addInput(messages: readonly Message[], place: string): void {
     for (const [index, message] of messages.entries()) {
       if (isTransient(message.origin)) this.addTransient([message]);
@@ -122,7 +128,10 @@ export class TransitionBuilder<P extends TurnProtocol> {
     }
   }
 
-  /** Adds messages that the model sees in this turn and that the history does not keep. `at` is their position in the history. */
+  /**
+   * Adds messages that the model sees in this turn and that the history does not keep. `at` is their position in the
+   * history.
+   */
   addTransient(messages: readonly Message[]): void {
     const at = this.#turn.history.length;
     const positioned = messages.map((message) => ({ at, message }));
@@ -139,7 +148,10 @@ export class TransitionBuilder<P extends TurnProtocol> {
     return true;
   }
 
-  /** Adds the causes that a turn starts with. A cause whose event message is in the history already gets no second message. */
+  /**
+   * Adds the causes that a turn starts with. A cause whose event message is in the history already gets no second
+   * message.
+   */
   addStartCauses(causes: TurnInput["turnCauses"]): void {
     if (causes.length === 0) return;
     const idsInHistory = new Set(itemsOf(this.#turn.history).map(({ role, id }) => (role === "event" ? id : null)));
@@ -150,13 +162,18 @@ export class TransitionBuilder<P extends TurnProtocol> {
     this.addCauses(causes);
   }
 
-  /** Starts the next step. `free` (0 or 1) is added to the offset, so that a step without a model call does not count against `maxTurns`. */
+  /**
+   * Starts the next step. `free` (0 or 1) is added to the offset, so that a step without a model call does not count
+   * against `maxTurns`.
+   */
   nextStep(free: number): void {
     const { step, runOffset } = this.#turn;
     this.update({ step: step + 1, runOffset: runOffset + free, stepUsage: noUsage, openReply: null, answered: [] });
   }
 
-  /** Allows one model call beyond `maxTurns`, because input arrived at the last checkpoint. Granted at most once a turn. */
+  /**
+   * Allows one model call beyond `maxTurns`, because input arrived at the last checkpoint. Granted at most once a turn.
+   */
   grantGraceTurn(): void {
     this.update({ graceTurn: true });
     this.appendTurnLimitMessage();
@@ -183,8 +200,8 @@ export class TransitionBuilder<P extends TurnProtocol> {
   }
 
   /**
-   * Adds usage to the sums of the turn and of the step. If a sum exceeds the safe integers, the turn ends with `token_usage_overflow` and the
-   * result is false.
+   * Adds usage to the sums of the turn and of the step. If a sum exceeds the safe integers, the turn ends with
+   * `token_usage_overflow` and the result is false.
    */
   spend(usage: Usage): boolean {
     const turnUsage = exactSum(this.#turn.usage, usage);
@@ -202,9 +219,10 @@ export class TransitionBuilder<P extends TurnProtocol> {
   }
 
   /**
-   * Ends the open step where it is, for a cancel or a failure. An open call is answered with its result if it has one, otherwise as cancelled with
-   * the reason `why`. A call that waits as `outcome_unknown` (replay policy `ask`) stays pending and is returned. For a code cell a note in the
-   * history lists the calls that it made. Readers get the completion of every call that is answered here: its handler may have started.
+   * Ends the open step where it is, for a cancel or a failure. An open call is answered with its result if it has one,
+   * otherwise as cancelled with the reason `why`. A call that waits as `outcome_unknown` (replay policy `ask`) stays
+   * pending and is returned. For a code cell a note in the history lists the calls that it made. Readers get the
+   * completion of every call that is answered here: its handler may have started.
    */
   breakOff(why: string): readonly PendingToolCall[] {
     const { phase, turnId, step, history, openReply } = this.#turn;
@@ -259,8 +277,9 @@ export class TransitionBuilder<P extends TurnProtocol> {
   }
 
   /**
-   * Ends the turn (K5): answers the calls that are still open, adds input that waited for resumed calls, reports progress, enters the phase `ended`
-   * and adds the `done` notice. If the turn waits for an answer, such input is dropped: it would separate a call or a question from its answer.
+   * Ends the turn (K5): answers the calls that are still open, adds input that waited for resumed calls, reports
+   * progress, enters the phase `ended` and adds the `done` notice. If the turn waits for an answer, such input is
+   * dropped: it would separate a call or a question from its answer.
    */
   end(requested: Ending): void {
     this.#answerOpenCalls(requested.pendingToolCalls);
@@ -275,8 +294,8 @@ export class TransitionBuilder<P extends TurnProtocol> {
   }
 
   /**
-   * Answers the open calls that the ending does not list as pending, as cancelled: a thread with an unanswered call is invalid (S2). Ids can repeat,
-   * so each pending entry accounts for one open call.
+   * Answers the open calls that the ending does not list as pending, as cancelled: a thread with an unanswered call is
+   * invalid (S2). Ids can repeat, so each pending entry accounts for one open call.
    */
   #answerOpenCalls(pending: readonly PendingToolCall[]): void {
     const { turnId, step, history } = this.#turn;

@@ -1,5 +1,5 @@
-// Checks the transition table against the turn machine: one test for each pair of a phase and a response. An accepted response
-// leads to exactly the phases that the table lists.
+// Checks the transition table against the turn machine: one test for each pair of a phase and a response. An accepted
+// response leads to exactly the phases that the table lists.
 
 import type { DriverAction, EffectResponse, Phase, Turn, TurnMachineConfig } from "everturn/kernel";
 
@@ -17,7 +17,9 @@ import { pendingEffects } from "./turn.ts";
 type PhaseType = Phase["type"];
 type ResponseType = EffectResponse["type"];
 
-/** The action with which a protocol sends a turn to each phase. Only the machine itself goes to `awaiting_environment`. */
+/**
+ * The action with which a protocol sends a turn to each phase. Only the machine itself goes to `awaiting_environment`.
+ */
 const directions: { readonly [P in PhaseType]: DriverAction | null } = {
   awaiting_environment: null,
   awaiting_model: { type: "start_llm", useTools: true, overrides: {}, driverState: null },

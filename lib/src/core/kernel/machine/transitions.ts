@@ -1,11 +1,13 @@
-// The transition table of the turn machine: which responses each phase accepts, which function applies each of them, and in which
-// phases the turn can be afterwards. `advance` dispatches through this table, and transitions.test.ts checks every cell of it.
+// The transition table of the turn machine: which responses each phase accepts, which function applies each of them,
+// and in which phases the turn can be afterwards. `advance` dispatches through this table, and transitions.test.ts
+// checks every cell of it.
 //
 // A response is
 //   stale        if the turn does not wait for an effect of its id: it was answered before, or the turn has ended
 //   wrong_kind   if the turn waits for that effect, and the phase does not list the type of the response
 //   accepted     otherwise
-// Only an accepted response changes the turn (K4). `cancelTurn` and `failTurn` end a turn in any phase and are not in the table.
+// Only an accepted response changes the turn (K4). `cancelTurn` and `failTurn` end a turn in any phase and are not in
+// the table.
 //
 // A new phase, effect or response does not compile until it has its rows here.
 
@@ -47,7 +49,9 @@ type Row<R extends ResponseType> = {
   readonly next: readonly PhaseType[];
 };
 
-/** The phases that a protocol can choose with its actions. A structured call after the loop is `awaiting_model` as well. */
+/**
+ * The phases that a protocol can choose with its actions. A structured call after the loop is `awaiting_model` as well.
+ */
 const protocolPhases = ["awaiting_model", "awaiting_tools", "awaiting_code", "awaiting_checkpoint", "ended"] as const;
 
 /** Phase × response type → function and following phases. */

@@ -1,13 +1,15 @@
 // The state of a turn and the functions that derive its pending effects from it.
 //
-// `Turn` is the checkpoint of the turn machine: plain JSON (K3) that holds everything except functions. There is no queue of effects next to it:
-// `pendingEffects` computes them from `phase` (K2), so a restored turn orders exactly what it was waiting for, under the same ids (K6).
+// `Turn` is the checkpoint of the turn machine: plain JSON (K3) that holds everything except functions. There is no
+// queue of effects next to it: `pendingEffects` computes them from `phase` (K2), so a restored turn orders exactly what
+// it was waiting for, under the same ids (K6).
 //
 // Words
 //   turn    one input, worked to an outcome
 //   step    one model call and the tools it asked for; `turn.step` is its number
 //   phase   what the turn waits for now
-//   slot    the position of a tool call among the calls of its reply or its cell; calls are identified by it, because providers repeat call ids
+//   slot    the position of a tool call among the calls of its reply or its cell; calls are identified by it, because
+//           providers repeat call ids
 //
 // The field names of `Turn`, `Phase`, `Ending` and everything inside are stored and do not change.
 
@@ -46,16 +48,16 @@ import type { CheckpointDelivery, ToolReturned, ToolWaits } from "./response.ts"
 import { trimmed } from "../history/shared-list.ts";
 
 /**
- * The newest kernel revision (Q6). It is raised when the machine would order other effects than before for the same responses; a changed text of a message
- * that the kernel writes counts, because it changes the history digest. A release supports every older revision: where it decides differently it
- * branches on `turn.revision`.
+ * The newest kernel revision (Q6). It is raised when the machine would order other effects than before for the same
+ * responses; a changed text of a message that the kernel writes counts, because it changes the history digest. A
+ * release supports every older revision: where it decides differently it branches on `turn.revision`.
  *
  *   1  the first revision
- *   2  failures that the kernel answers have the format of all tool failures (`{"error": …}`, protocol/tool-answer.ts); the first sync of a turn may replace
- *      the environment (machine/responses.ts)
- *   3  after an approval a `beforeTool` hook may deny the call, and no longer replaces its arguments or its result (core/run/perform/prepare-tool.ts); a reply ends
- *      a forced tool choice (machine/responses.ts);
- *      the nudge of the structured call is a user message of the history (machine/responses.ts); calls of one reply with the same id get
+ *   2  failures that the kernel answers have the format of all tool failures (`{"error": …}`, protocol/tool-answer.ts);
+ *      the first sync of a turn may replace the environment (machine/responses.ts)
+ *   3  after an approval a `beforeTool` hook may deny the call, and no longer replaces its arguments or its result
+ *      (core/run/perform/prepare-tool.ts); a reply ends a forced tool choice (machine/responses.ts); the nudge of the
+ *      structured call is a user message of the history (machine/responses.ts); calls of one reply with the same id get
  *      different ones (protocol/unique-calls.ts)
  */
 export const kernelRevision = 3;
@@ -96,7 +98,9 @@ export type TurnSettings<P extends TurnProtocol = TurnProtocol> = TurnPolicy<P> 
  * never an open one.
  */
 export type TurnPolicy<P extends TurnProtocol = TurnProtocol> = {
-  /** Order `sync_environment` at the start and before every further step. Default: false, the environment never changes. */
+  /**
+   * Order `sync_environment` at the start and before every further step. Default: false, the environment never changes.
+   */
   readonly syncEnvironment: boolean;
   /** Order the checkpoint `before_turn` before all other effects. Default: false. */
   readonly startCheckpoint: boolean;
@@ -110,27 +114,43 @@ export type TurnPolicy<P extends TurnProtocol = TurnProtocol> = {
   readonly structuredFinalize: { readonly format: StructuredFormat; readonly nudge: string } | null;
   /** No person can answer questions. The machine does not use this; protocols can read it. */
   readonly autonomous: boolean;
-  /** End the turn after one reply, or after one reply and its calls; see `DriverContextView.stopAfter`. Default: `null`, no stop. */
+  /**
+   * End the turn after one reply, or after one reply and its calls; see `DriverContextView.stopAfter`. Default: `null`,
+   * no stop.
+   */
   readonly stopAfter: "reply" | "step" | null;
   /** The end condition of a protocol that has one. */
   readonly termination: P["termination"];
 };
 
-/** The input of a turn: history, new messages, and answers to calls that were pending. `Event`: the records of the protocol. */
+/**
+ * The input of a turn: history, new messages, and answers to calls that were pending. `Event`: the records of the
+ * protocol.
+ */
 export type TurnInput<Event extends Json = never> = {
   /** The prefix of all ids of the turn. It must be unique in the session. */
   readonly turnId: string;
-  /** The kernel revision the turn is started under: the newest one for a new turn, the stored one when a turn is replayed. */
+  /**
+   * The kernel revision the turn is started under: the newest one for a new turn, the stored one when a turn is
+   * replayed.
+   */
   readonly revision: number;
-  /** The conversation before this turn: messages, or the history of an earlier turn, which is shared and not copied or digested again. */
+  /**
+   * The conversation before this turn: messages, or the history of an earlier turn, which is shared and not copied or
+   * digested again.
+   */
   readonly history: readonly Message[] | TurnHistory;
-  /** The records that the protocol appended in earlier turns of the session. They are not reported again. Default: none. */
+  /**
+   * The records that the protocol appended in earlier turns of the session. They are not reported again. Default: none.
+   */
   readonly events: readonly Event[];
   /** New messages; may be empty. */
   readonly messages: readonly Message[];
   /** Events outside the conversation that start the turn. */
   readonly turnCauses: readonly TurnCause[];
-  /** Answers to calls that were pending, one for every open call. Approved calls are the first effects of the turn (Q8). */
+  /**
+   * Answers to calls that were pending, one for every open call. Approved calls are the first effects of the turn (Q8).
+   */
   readonly answers: readonly CallAnswer[];
   /** The suspended code cell that made some of the pending calls; it is resumed with the answers. */
   readonly cell: SuspendedCell | null;
@@ -222,7 +242,10 @@ export type Phase<P extends TurnProtocol = TurnProtocol> =
   /** Waits for nothing. A turn does not leave this phase. */
   | { readonly type: "ended"; readonly ending: Ending };
 
-/** The phase in which a batch of tool calls runs. The list `calls` is the same object for the whole batch: see `isSameBatch`. */
+/**
+ * The phase in which a batch of tool calls runs. The list `calls` is the same object for the whole batch: see
+ * `isSameBatch`.
+ */
 export type AwaitingTools<P extends TurnProtocol = TurnProtocol> = {
   readonly type: "awaiting_tools";
   readonly calls: readonly SlottedCall[];
@@ -252,7 +275,10 @@ export type Cell<P extends TurnProtocol = TurnProtocol> = {
   /** How long its runs have taken, in milliseconds. */
   readonly ranMs: number;
   readonly driverState: P["driverState"] | null;
-  /** For a resumed cell: the environment of the turn, which is restored when the cell ends. `null` for a cell of this turn. */
+  /**
+   * For a resumed cell: the environment of the turn, which is restored when the cell ends. `null` for a cell of this
+   * turn.
+   */
   readonly environmentAfter: Environment | null;
 };
 
@@ -298,7 +324,10 @@ export type Notice<P extends TurnProtocol = TurnProtocol> =
   | { readonly type: "emit"; readonly event: TurnEvent }
   /** A trace of a model call, if `emitLlmTrace` is set. */
   | { readonly type: "log"; readonly event: LogEvent }
-  /** New messages and records, to be stored before the next effects are performed; `stepEnded`: the step that this transition ended. */
+  /**
+   * New messages and records, to be stored before the next effects are performed; `stepEnded`: the step that this
+   * transition ended.
+   */
   | ({ readonly type: "progress"; readonly stepEnded: EndedStep | null } & Progress<P>)
   /** The turn has ended. The last notice of a turn, exactly once (K5). */
   | ({ readonly type: "done"; readonly ending: Ending; readonly usage: Usage } & Progress<P>);
@@ -370,7 +399,10 @@ export type LlmError = {
   readonly terminalReason: LlmTerminalReason;
 };
 
-/** `accepted`; `stale`: the turn does not wait for an effect of this id; `wrong_kind`: that effect cannot receive a response of this type (K4). */
+/**
+ * `accepted`; `stale`: the turn does not wait for an effect of this id; `wrong_kind`: that effect cannot receive a
+ * response of this type (K4).
+ */
 export type ResponseStatus = "accepted" | "stale" | "wrong_kind";
 
 /** A change of a turn: the next state, the notices for the host, and whether the input was accepted. */
@@ -380,7 +412,10 @@ export type Transition<P extends TurnProtocol = TurnProtocol> = {
   readonly status: ResponseStatus;
 };
 
-/** The effects a turn waits for. They are derived from the state and never stored, so a restored turn orders them again (K2). */
+/**
+ * The effects a turn waits for. They are derived from the state and never stored, so a restored turn orders them again
+ * (K2).
+ */
 export function pendingEffects(turn: Turn<TurnProtocol>): readonly Effect[] {
   const { phase } = turn;
   const id = (name: string) => `${turn.turnId}/${turn.step}/${name}`;
@@ -421,8 +456,8 @@ export function pendingEffects(turn: Turn<TurnProtocol>): readonly Effect[] {
 }
 
 /**
- * The pending effect with this id, or `null`. `advance` looks up the effect of every response; in a batch of n calls this function builds one effect
- * object for it instead of n.
+ * The pending effect with this id, or `null`. `advance` looks up the effect of every response; in a batch of n calls
+ * this function builds one effect object for it instead of n.
  */
 export function pendingEffect(turn: Turn<TurnProtocol>, id: string): Effect | null {
   const { phase } = turn;
@@ -435,8 +470,8 @@ export function pendingEffect(turn: Turn<TurnProtocol>, id: string): Effect | nu
 }
 
 /**
- * Do both states wait for the same batch of calls? Then the calls that are still open were ordered already. Compared by identity: a transition inside a
- * batch keeps the list `calls`.
+ * Do both states wait for the same batch of calls? Then the calls that are still open were ordered already. Compared by
+ * identity: a transition inside a batch keeps the list `calls`.
  */
 export function isSameBatch({ phase: before }: Turn<TurnProtocol>, { phase: after }: Turn<TurnProtocol>): boolean {
   return before.type === "awaiting_tools" && after.type === "awaiting_tools" && before.calls === after.calls;
@@ -459,7 +494,10 @@ export function callEffectId(turn: Turn<TurnProtocol>, slot: number): string {
   return inCell ? `${turnId}/${step}/cell/${slot}` : toolEffectId(turn, slot);
 }
 
-/** The calls that the running cell has made so far, with their answers. The performer of `run_code` passes them to the executor. */
+/**
+ * The calls that the running cell has made so far, with their answers. The performer of `run_code` passes them to the
+ * executor.
+ */
 export function cellCalls(turn: Turn<TurnProtocol>): readonly CellCall[] {
   return turn.phase.type === "awaiting_code" ? turn.phase.cell.calls : [];
 }
@@ -470,15 +508,18 @@ export function cellRanMs(turn: Turn<TurnProtocol>): number {
 }
 
 /**
- * Can no model call follow this checkpoint, whatever is delivered at it? True at `after_work` when the turn then ends (its limit is reached), and after the
- * grace turn. Input must not be claimed there (Q11).
+ * Can no model call follow this checkpoint, whatever is delivered at it? True at `after_work` when the turn then ends
+ * (its limit is reached), and after the grace turn. Input must not be claimed there (Q11).
  */
 export function isLastCheckpoint({ phase, graceTurn }: Pick<Turn<TurnProtocol>, "phase" | "graceTurn">): boolean {
   if (phase.type !== "awaiting_checkpoint" || phase.onEmpty.type !== "finish") return false;
   return phase.checkpoint === "after_work" || graceTurn;
 }
 
-/** The turn in the form to be stored: its shared lists are cut to their own length, without entries that later turns appended. */
+/**
+ * The turn in the form to be stored: its shared lists are cut to their own length, without entries that later turns
+ * appended.
+ */
 export function storableTurn<P extends TurnProtocol>(turn: Turn<P>): Turn<P> {
   const { history, events, transient } = turn;
   return { ...turn, history: trimmed(history), events: trimmed(events), transient: trimmed(transient) };

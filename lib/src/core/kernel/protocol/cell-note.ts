@@ -11,8 +11,8 @@ export function cellNote(parts: readonly TextPart[], id: string): SystemMessage 
 }
 
 /**
- * The text for a cell that did not run to its end: why, and the calls that it had completed. The calls are listed because their side effects
- * happened, so a model that writes the cell again must not repeat them blindly (Q5).
+ * The text for a cell that did not run to its end: why, and the calls that it had completed. The calls are listed
+ * because their side effects happened, so a model that writes the cell again must not repeat them blindly (Q5).
  */
 export function cellFailed(why: string, calls: readonly CellCall[]): TextPart {
   const completedCalls = calls.flatMap(({ call, answer }) =>

@@ -1,6 +1,7 @@
 // The chat protocol: the model answers with text, or calls tools natively and continues with their results.
 //
-// How a step can end; the first matching row wins. Rows 1 to 3 are decided by the call with the lowest index that matches one of them.
+// How a step can end; the first matching row wins. Rows 1 to 3 are decided by the call with the lowest index that
+// matches one of them.
 //   1. a tool asks a question                ask_user             no checkpoint
 //   2. a tool fails and `stops` is set       tool_error           no checkpoint
 //   3. a tool halts the turn                 reason of the tool   no checkpoint; a control value can finish, fail or hand off
@@ -11,8 +12,8 @@
 //   8. the host says stop                    halt_when, budget    at `after_work`; the verdict comes first (Q11)
 //   9. `maxTurns` is reached                 max_turns            at `after_work`
 //
-// Tools run only on the finish reason `tool_calls`. Calls of a reply that ended otherwise (`length`, `content_filter`, …) may be incomplete; they
-// are answered `not_run`. Every call of a reply gets an answer or is listed as pending (S2).
+// Tools run only on the finish reason `tool_calls`. Calls of a reply that ended otherwise (`length`, `content_filter`,
+// …) may be incomplete; they are answered `not_run`. Every call of a reply gets an answer or is listed as pending (S2).
 
 import type {
   AssistantMessage,
@@ -41,11 +42,17 @@ import { answerOf, unrunAnswer } from "./tool-answer.ts";
 export type ChatProtocolOptions = {
   /** `auto`: the library runs the tools. `manual`: every call is pending for the caller. Default: `auto`. */
   readonly mode: ToolMode;
-  /** A reply with finish `stop` and no text completes the turn, or is an error unless it follows a tool result. Default: `complete`. */
+  /**
+   * A reply with finish `stop` and no text completes the turn, or is an error unless it follows a tool result. Default:
+   * `complete`.
+   */
   readonly onEmptyReply: "complete" | "error";
   /** A call of an unknown tool ends the turn, or is answered `not_found` and the turn continues. Default: `error`. */
   readonly onUnknownTool: "error" | "answer";
-  /** End the turn after one reply (its calls are pending), or after one reply and its tools. Default: `null`, where the configuration of the turn says. */
+  /**
+   * End the turn after one reply (its calls are pending), or after one reply and its tools. Default: `null`, where the
+   * configuration of the turn says.
+   */
   readonly stopAfter: "reply" | "step" | null;
 };
 
@@ -67,7 +74,8 @@ export function chatProtocol<P extends TurnProtocol = UnitTurnProtocol>(
     prepareProtocolIteration: () => [{ type: "start_llm", useTools: true, overrides: {}, driverState: null }],
     handleLlmSuccess: (context, reply) => onReply(stoppingWhere(settings, context), context, reply),
     handleToolResults: (context, completed) => onToolResults(stoppingWhere(settings, context), context, completed),
-    // The protocol starts no cell. A turn that resumes a cell of another protocol fails when the cell ends: the list has no direction.
+    // The protocol starts no cell. A turn that resumes a cell of another protocol fails when the cell ends: the list
+    // has no direction.
     handleExecResult: () => [],
   };
 }
@@ -159,7 +167,10 @@ function onToolResults(
   return answerAndContinue(options, context, context.openReply?.toolCalls ?? [], completed);
 }
 
-/** Appends the answers of a step to the history together, in call order: those of tools that ran, and `not_found` for unknown tools. */
+/**
+ * Appends the answers of a step to the history together, in call order: those of tools that ran, and `not_found` for
+ * unknown tools.
+ */
 function answerAndContinue(
   options: ChatProtocolOptions,
   context: Context,
@@ -202,7 +213,8 @@ function afterTools(
   const halt = completed.map(haltOf).find((outcome) => outcome !== null) ?? null;
   const outcome = halt === null || halt.type === "ask_user" ? waitingOutcome([...waits, ...manualPending]) : halt;
   const question = outcome?.type === "ask_user" ? firstQuestion : null;
-  // The first question is the outcome of the turn. It is a pending call as well only if its answer becomes the result of the call.
+  // The first question is the outcome of the turn. It is a pending call as well only if its answer becomes the result
+  // of the call.
   const pendingToolCalls = [...waits, ...manualPending].filter(
     (call) => call !== question || call.answerAs === "tool_result",
   );
@@ -227,7 +239,8 @@ function afterTools(
     return [...step, { type: "append_events", messages }, finishPending(outcome)];
   }
   if (options.stopAfter !== null && reply !== null) return [...step, finishPending({ type: "stop_after" })];
-  // Without a reply these were approved calls, which run before the first model call of the turn and do not count against `maxTurns`.
+  // Without a reply these were approved calls, which run before the first model call of the turn and do not count
+  // against `maxTurns`.
   return [...step, ...nextIteration(context, reply === null)];
 }
 

@@ -1,8 +1,10 @@
-// The code protocol: the model writes one code cell in each reply, the cell runs, and its output goes back to the model.
+// The code protocol: the model writes one code cell in each reply, the cell runs, and its output goes back to the
+// model.
 //
-// Tools are functions that the cell calls. Each call is an effect of its own; after it, `run_code` is ordered again, and the executor resumes the cell or
-// runs it again from the start with the recorded answers (Q5). A turn ends when the model replies without a cell, or when a cell ends it with a value.
-// A cell is a Markdown code block in the language of the executor; see `cellsIn`.
+// Tools are functions that the cell calls. Each call is an effect of its own; after it, `run_code` is ordered again,
+// and the executor resumes the cell or runs it again from the start with the recorded answers (Q5). A turn ends when
+// the model replies without a cell, or when a cell ends it with a value. A cell is a Markdown code block in the
+// language of the executor; see `cellsIn`.
 
 import type { CellCall, ModelReply, SystemMessage, TextPart, TurnOutcome } from "../../model/internal.ts";
 import type { CodeFailed, CodeFinished } from "../machine/response.ts";
@@ -19,15 +21,24 @@ import { unrunAnswer } from "./tool-answer.ts";
 
 /** Options of the code protocol. All but `aliases` are stored with the turn (core/run/plan/pinned.ts). */
 export type CodeProtocolOptions = {
-  /** The language of cells, as written after the opening backticks. A code block without a language counts as a cell. Default: `javascript`. */
+  /**
+   * The language of cells, as written after the opening backticks. A code block without a language counts as a cell.
+   * Default: `javascript`.
+   */
   readonly language: string;
-  /** A reply without a cell does not end the turn: the model is asked for a cell that finishes with a value. Default: false. */
+  /**
+   * A reply without a cell does not end the turn: the model is asked for a cell that finishes with a value. Default:
+   * false.
+   */
   readonly requireFinish: boolean;
   /** Other names of the language after the opening backticks. Default: `js`, `mjs`. */
   readonly aliases: readonly string[];
   /** A reply without text is an error, or completes the turn. Default: `error`. */
   readonly onEmptyReply: "complete" | "error";
-  /** End the turn after one reply, or after one reply and its cell. Default: `null`, where the configuration of the turn says. */
+  /**
+   * End the turn after one reply, or after one reply and its cell. Default: `null`, where the configuration of the turn
+   * says.
+   */
   readonly stopAfter: "reply" | "step" | null;
 };
 
@@ -52,7 +63,10 @@ export function codeProtocol<P extends TurnProtocol = UnitTurnProtocol>(
   };
 }
 
-/** A reply: run its cell, or complete the turn with its text. Native calls and several cells are reported to the model, and the turn continues. */
+/**
+ * A reply: run its cell, or complete the turn with its text. Native calls and several cells are reported to the model,
+ * and the turn continues.
+ */
 function onReply(options: CodeProtocolOptions, context: Context, reply: ModelReply): readonly DriverAction[] {
   const message = replyMessage(reply, messageId(context, "reply"));
   const text = messageText(message);
@@ -130,8 +144,8 @@ function errorPart(text: string): TextPart {
 }
 
 /**
- * Appends the output of a cell or an error for the model, and continues with the next step within `maxTurns`. `reply` is `null` for a resumed cell: its
- * reply belongs to an earlier turn.
+ * Appends the output of a cell or an error for the model, and continues with the next step within `maxTurns`. `reply`
+ * is `null` for a resumed cell: its reply belongs to an earlier turn.
  */
 function continueWith(
   options: CodeProtocolOptions,
@@ -153,9 +167,10 @@ function stepEnd(reply: ModelReply | null): readonly DriverAction[] {
 }
 
 /**
- * The cells of a reply: Markdown code blocks (CommonMark "fenced code blocks" with backticks) in one of the languages, or without a language. A block opens
- * with a line of three or more backticks, indented by at most three spaces, and closes with a line of at least as many backticks and nothing else, or
- * at the end of the text. Linear in the length of the text.
+ * The cells of a reply: Markdown code blocks (CommonMark "fenced code blocks" with backticks) in one of the languages,
+ * or without a language. A block opens with a line of three or more backticks, indented by at most three spaces, and
+ * closes with a line of at least as many backticks and nothing else, or at the end of the text. Linear in the length of
+ * the text.
  */
 function cellsIn(text: string, languages: readonly string[]): readonly string[] {
   const cells: string[] = [];

@@ -1,5 +1,6 @@
-// How the results of tool calls end a turn: `haltOf` gives the outcome if one result halts it, `waitOf` and `waitingOutcome` the pending calls and the
-// outcome if calls wait. Callers take the halt of the call with the lowest index, so the order in which tools finish does not matter.
+// How the results of tool calls end a turn: `haltOf` gives the outcome if one result halts it, `waitOf` and
+// `waitingOutcome` the pending calls and the outcome if calls wait. Callers take the halt of the call with the lowest
+// index, so the order in which tools finish does not matter.
 
 import type {
   AssistantMessage,
@@ -54,7 +55,10 @@ function controlOf(
   }
 }
 
-/** The outcome of a turn that waits for these calls. Precedence: question, manual calls, approvals, unknown outcomes. `null`: none waits. */
+/**
+ * The outcome of a turn that waits for these calls. Precedence: question, manual calls, approvals, unknown outcomes.
+ * `null`: none waits.
+ */
 export function waitingOutcome(calls: readonly PendingToolCall[]): TurnOutcome | null {
   const question = calls.find(({ reason }) => reason === "question");
   if (question !== undefined) return { type: "ask_user", toolCallId: question.id, question: question.question ?? "" };

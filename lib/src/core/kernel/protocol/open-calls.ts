@@ -1,4 +1,5 @@
-// Open calls (calls without an answer) at the end of a history or in a suspended cell, and the answers that a turn starts with.
+// Open calls (calls without an answer) at the end of a history or in a suspended cell, and the answers that a turn
+// starts with.
 
 import type { CellCall, Message, SuspendedCell, ToolCall, ToolMessage, ToolOutcome } from "../../model/internal.ts";
 import type { TurnHistory } from "../history/history.ts";
@@ -22,8 +23,8 @@ export type Answered = {
 };
 
 /**
- * Matches the answers of the input with the open calls. A turn starts only when every open call has an answer (Q8): a call without an answer and an
- * answer without a call are misuse and throw `MisuseError`.
+ * Matches the answers of the input with the open calls. A turn starts only when every open call has an answer (Q8): a
+ * call without an answer and an answer without a call are misuse and throw `MisuseError`.
  */
 export function takeAnswers(
   { turnId, revision, answers, cell }: Pick<TurnInput, "turnId" | "revision" | "answers" | "cell">,
@@ -62,7 +63,10 @@ export function takeAnswers(
   }
 }
 
-/** The answer to each open call. Providers repeat ids: calls with the same id are distinguished by their arguments, then by order. */
+/**
+ * The answer to each open call. Providers repeat ids: calls with the same id are distinguished by their arguments, then
+ * by order.
+ */
 function matchAnswers(open: readonly OpenCall[], answers: readonly CallAnswer[]): readonly CallAnswer[] {
   const unmatched = [...answers];
   const take = (fits: (answer: CallAnswer) => boolean) => {
@@ -100,8 +104,9 @@ function outcomeOf(call: ToolCall, answer: CallAnswer): ToolOutcome | null {
 }
 
 /**
- * The unanswered calls of the newest reply with tool calls. Reads the history from its end and stops at that reply, or at the length up to which the
- * history was found to have no open call, so the cost of a step does not grow with the history (H5). An answer without a tool name matches by id.
+ * The unanswered calls of the newest reply with tool calls. Reads the history from its end and stops at that reply, or
+ * at the length up to which the history was found to have no open call, so the cost of a step does not grow with the
+ * history (H5). An answer without a tool name matches by id.
  */
 export function openCalls({ entries, length }: TurnHistory): readonly OpenCall[] {
   const answeredLength = answeredUpTo.get(entries) ?? 0;
@@ -119,7 +124,8 @@ export function openCalls({ entries, length }: TurnHistory): readonly OpenCall[]
   return [];
 }
 
-// The length up to which a history has no open call, by the array of messages that histories share. An answered call stays answered.
+// The length up to which a history has no open call, by the array of messages that histories share. An answered call
+// stays answered.
 const answeredUpTo = new WeakMap<readonly Message[], number>();
 
 function unanswered(calls: readonly ToolCall[], answers: readonly ToolMessage[]): readonly OpenCall[] {

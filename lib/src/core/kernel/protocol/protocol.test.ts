@@ -1,4 +1,5 @@
-// A protocol defined by a user, with records, an end condition and driver state: the guarantees of the machine for every protocol.
+// A protocol defined by a user, with records, an end condition and driver state: the guarantees of the machine for
+// every protocol.
 
 import type { Transition } from "../machine/turn.ts";
 import type { DriverAction, DriverContextView, Notice, ProtocolDriver, TurnMachineConfig } from "everturn/kernel";

@@ -1,15 +1,17 @@
 // The contract of a protocol: four pure functions that interpret model replies and results.
 //
-// Each function receives a read-only view of the turn and returns a list of declarative actions; machine/actions.ts checks and applies them. A list
-// without a direction, or with two, fails the turn with `invalid_actions`; otherwise the turn would stall or order two things at once.
+// Each function receives a read-only view of the turn and returns a list of declarative actions; machine/actions.ts
+// checks and applies them. A list without a direction, or with two, fails the turn with `invalid_actions`; otherwise
+// the turn would stall or order two things at once.
 //
-// Protocol functions run again on every replay, so they must be pure: the same view gives the same actions (K1, K6). The built-in protocols are
-// chat-protocol.ts and code-protocol.ts. A protocol of a program has a name and a version (`NamedProtocol`), which are stored with each turn: a replay finds the
-// same functions by them.
+// Protocol functions run again on every replay, so they must be pure: the same view gives the same actions (K1, K6).
+// The built-in protocols are chat-protocol.ts and code-protocol.ts. A protocol of a program has a name and a version
+// (`NamedProtocol`), which are stored with each turn: a replay finds the same functions by them.
 //
-// The functions are declared as methods. The compiler compares the parameters of methods in both directions, so a protocol with types of its own is assignable
-// to the general type, which the driver of run/ uses. The machine keeps the values apart: it passes a protocol only the events, the end condition and the driver
-// state of turns that were started with this protocol.
+// The functions are declared as methods. The compiler compares the parameters of methods in both directions, so a
+// protocol with types of its own is assignable to the general type, which the driver of run/ uses. The machine keeps
+// the values apart: it passes a protocol only the events, the end condition and the driver state of turns that were
+// started with this protocol.
 
 import type {
   CellCall,
@@ -38,7 +40,10 @@ import type {
 
 import { itemsOf } from "../history/shared-list.ts";
 
-/** The types of a protocol's own data. All of it is stored, so it must be JSON. Types of this module without a parameter are those of any protocol. */
+/**
+ * The types of a protocol's own data. All of it is stored, so it must be JSON. Types of this module without a parameter
+ * are those of any protocol.
+ */
 export type TurnProtocol = {
   /** A record that the protocol appends. It is kept with the session: the protocol gets it in later turns, too. */
   readonly event: Json;
@@ -99,9 +104,10 @@ export type ProtocolDriver<P extends TurnProtocol = TurnProtocol> = {
 };
 
 /**
- * A protocol for `engine({ protocol })`: a driver, its end condition, and the name and version by which a turn finds it again. A turn is continued, in this process
- * or in another one, with the version that it was started with. Raise the version with every change after which the functions would return other actions for the
- * same view; `earlier` keeps the functions of older versions for turns that are still open.
+ * A protocol for `engine({ protocol })`: a driver, its end condition, and the name and version by which a turn finds it
+ * again. A turn is continued, in this process or in another one, with the version that it was started with. Raise the
+ * version with every change after which the functions would return other actions for the same view; `earlier` keeps the
+ * functions of older versions for turns that are still open.
  */
 export type NamedProtocol<P extends TurnProtocol = TurnProtocol> = ProtocolDriver<P> & {
   /** Stored with each turn. Not empty, and not `chat` or `code`. */
@@ -114,7 +120,10 @@ export type NamedProtocol<P extends TurnProtocol = TurnProtocol> = ProtocolDrive
   readonly earlier?: readonly NamedProtocol<P>[];
 };
 
-/** An action that a protocol returns. Actions are applied in order; exactly one of them starts an effect or finishes the turn. */
+/**
+ * An action that a protocol returns. Actions are applied in order; exactly one of them starts an effect or finishes the
+ * turn.
+ */
 export type DriverAction<P extends TurnProtocol = TurnProtocol> =
   /** Emits an event to readers of the turn. */
   | { readonly type: "emit"; readonly event: TurnEvent }
@@ -142,7 +151,10 @@ export type DriverAction<P extends TurnProtocol = TurnProtocol> =
   | { readonly type: "start_checkpoint"; readonly checkpoint: CheckpointKind; readonly onEmpty: CheckpointResumeAction }
   /** Starts the next step. `free`: the step that ended made no model call and does not count against `maxTurns`. */
   | { readonly type: "advance_protocol_iteration"; readonly free: boolean }
-  /** If `maxTurns` is reached: allows one more model call (the grace turn) and appends this message before it. Once a turn. */
+  /**
+   * If `maxTurns` is reached: allows one more model call (the grace turn) and appends this message before it. Once a
+   * turn.
+   */
   | { readonly type: "schedule_turn_limit_final"; readonly message: Message }
   /** Direction: end the turn. Later actions of the list are ignored. */
   | { readonly type: "finish"; readonly ending: Ending };
@@ -162,7 +174,9 @@ export class DriverContextView<P extends TurnProtocol = TurnProtocol> {
     return this.#turn.turnId;
   }
 
-  /** The kernel revision the turn was started under. A protocol that writes other texts than before branches on it (Q6). */
+  /**
+   * The kernel revision the turn was started under. A protocol that writes other texts than before branches on it (Q6).
+   */
   get revision(): number {
     return this.#turn.revision;
   }
@@ -183,9 +197,10 @@ export class DriverContextView<P extends TurnProtocol = TurnProtocol> {
   }
 
   /**
-   * Where the caller wants the turn to end: `step` after one reply and its calls (the verb `step`), `reply` after one reply, whose calls are pending (`generate`);
-   * `null`: at its end. The protocol of `chatProtocol()` reads it. The machine ends a turn that does not: instead of a second model call, and with `reply` also
-   * instead of tool calls or a cell, with the outcome `stop_after`.
+   * Where the caller wants the turn to end: `step` after one reply and its calls (the verb `step`), `reply` after one
+   * reply, whose calls are pending (`generate`); `null`: at its end. The protocol of `chatProtocol()` reads it. The
+   * machine ends a turn that does not: instead of a second model call, and with `reply` also instead of tool calls or a
+   * cell, with the outcome `stop_after`.
    */
   get stopAfter(): TurnPolicy["stopAfter"] {
     return this.#turn.policy.stopAfter;
@@ -236,7 +251,10 @@ export class DriverContextView<P extends TurnProtocol = TurnProtocol> {
     return this.#turn.approved;
   }
 
-  /** The records of the protocol so far: those of earlier turns of the session, then those of this turn. Copies the list: linear in its length. */
+  /**
+   * The records of the protocol so far: those of earlier turns of the session, then those of this turn. Copies the
+   * list: linear in its length.
+   */
   events(): readonly P["event"][] {
     return itemsOf(this.#turn.events);
   }
@@ -262,15 +280,19 @@ export function isTurnLimitDue({ policy, graceTurn, step, runOffset }: Turn<Turn
   return !graceTurn && policy.maxTurns !== null && step >= runOffset + policy.maxTurns;
 }
 
-/** Computes the request of a model call from the turn. It must be pure: the request is not stored and is computed again on every attempt and replay. */
+/**
+ * Computes the request of a model call from the turn. It must be pure: the request is not stored and is computed again
+ * on every attempt and replay.
+ */
 export type ContextProjector<P extends TurnProtocol = TurnProtocol> = {
   /** Returns the request for the next model call of the turn. */
   project(context: ProjectorContext<P>): ModelRequest;
 };
 
 /**
- * A projector for `engine({ projector })`, with the name and version by which a turn finds it again. Raise the version with every change of its requests, and keep
- * the older one in `earlier` while turns that were started with it are open.
+ * A projector for `engine({ projector })`, with the name and version by which a turn finds it again. Raise the version
+ * with every change of its requests, and keep the older one in `earlier` while turns that were started with it are
+ * open.
  */
 export type NamedProjector<P extends TurnProtocol = TurnProtocol> = ContextProjector<P> & {
   /** Stored with each turn. Not empty. */

@@ -23,10 +23,11 @@ type StorableChecks = {
 };
 
 /**
- * A reply that can be stored. An adapter may return data that cannot, for example arguments nested deeper than the limit of model/parse. Such a reply is
- * reduced to its text, finish reason, usage and calls; arguments that cannot be stored become `null`, and the call is then answered
- * `invalid_arguments`. The default checks are those without which the machine fails: depth, size and counts. The performer of model calls, which
- * receives the replies of adapters, checks the shapes (core/run/perform/model.ts).
+ * A reply that can be stored. An adapter may return data that cannot, for example arguments nested deeper than the
+ * limit of model/parse. Such a reply is reduced to its text, finish reason, usage and calls; arguments that cannot be
+ * stored become `null`, and the call is then answered `invalid_arguments`. The default checks are those without which
+ * the machine fails: depth, size and counts. The performer of model calls, which receives the replies of adapters,
+ * checks the shapes (core/run/perform/model.ts).
  */
 export function storableReply(reply: ModelReply, checks: StorableChecks = kernelChecks): ModelReply {
   if (checks.reply(reply)) return reply;
@@ -50,7 +51,10 @@ const kernelChecks: StorableChecks = {
   toolCall: isShallow,
 };
 
-/** The levels of open JSON (`maxJsonDepth`), and those of the reply around it, for example of `message.content[0].providerExecuted.arguments`. */
+/**
+ * The levels of open JSON (`maxJsonDepth`), and those of the reply around it, for example of
+ * `message.content[0].providerExecuted.arguments`.
+ */
 const maxReplyDepth = 128 + 8;
 
 function isShallow(value: Json): boolean {

@@ -30,8 +30,9 @@ function breaksAtStart(text: string): number {
 }
 
 /**
- * Did the prompt fill the context window? Some providers report this as finish reason `length` instead of an error. True if the reply ended with `length`,
- * reported zero output tokens, and the prompt took at least 95 % of a known window. The turn then fails as `context_length_exceeded`.
+ * Did the prompt fill the context window? Some providers report this as finish reason `length` instead of an error.
+ * True if the reply ended with `length`, reported zero output tokens, and the prompt took at least 95 % of a known
+ * window. The turn then fails as `context_length_exceeded`.
  */
 export function isContextOverflow(reply: ModelReply, maxContextTokens: number | null): boolean {
   if (reply.finishReason !== "length" || reply.usage.outputTokens !== 0) return false;

@@ -3,8 +3,8 @@
 import type { Message } from "../../model/internal.ts";
 
 /**
- * Can a conversation continue from this history? Every call must have a non-blank id and an answer, every answer a call, and no two open calls the same id.
- * Providers reject requests with unanswered calls.
+ * Can a conversation continue from this history? Every call must have a non-blank id and an answer, every answer a
+ * call, and no two open calls the same id. Providers reject requests with unanswered calls.
  */
 export function isResumeSafe(history: readonly Message[]): boolean {
   const open = new Set<string>();

@@ -7,7 +7,10 @@ import { ending, maxTurnsEnding } from "./ending.ts";
 
 /** What the built-in protocols see of a turn. They read nothing that a protocol built on them may add to it. */
 export type Context = DriverContextView<TurnProtocol>;
-/** What the built-in protocols do: they emit no events of their own and keep no driver state, so they fit every protocol built on them. */
+/**
+ * What the built-in protocols do: they emit no events of their own and keep no driver state, so they fit every protocol
+ * built on them.
+ */
 export type DriverAction = Action<{ event: never; termination: never; driverState: never }>;
 
 /** Ends the turn with nothing pending. */
@@ -21,8 +24,8 @@ export function complete(outcome: TurnOutcome): DriverAction {
 }
 
 /**
- * Starts the next step after the `after_work` checkpoint, or ends the turn at `maxTurns`. `free`: the work came before the first model call of
- * the turn and does not count against the limit.
+ * Starts the next step after the `after_work` checkpoint, or ends the turn at `maxTurns`. `free`: the work came before
+ * the first model call of the turn and does not count against the limit.
  */
 export function nextIteration(context: Context, free: boolean): readonly DriverAction[] {
   return [
@@ -39,14 +42,17 @@ export function nextIteration(context: Context, free: boolean): readonly DriverA
 }
 
 /**
- * Continues after a reply that the provider paused (`pause_turn` of Anthropic): the next request ends with the reply, and the model goes on with it. Each pause is a
- * model call that counts against `maxTurns`.
+ * Continues after a reply that the provider paused (`pause_turn` of Anthropic): the next request ends with the reply,
+ * and the model goes on with it. Each pause is a model call that counts against `maxTurns`.
  */
 export function continuePaused(context: Context, stopsAfterStep: boolean): readonly DriverAction[] {
   return stopsAfterStep ? [finish({ type: "stop_after" })] : nextIteration(context, false);
 }
 
-/** The options of a protocol, with `stopAfter` of the turn's configuration if they have none: a protocol that wraps this one is built before the turn is known. */
+/**
+ * The options of a protocol, with `stopAfter` of the turn's configuration if they have none: a protocol that wraps this
+ * one is built before the turn is known.
+ */
 export function stoppingWhere<Options extends { readonly stopAfter: Context["stopAfter"] }>(
   options: Options,
   { stopAfter }: Context,

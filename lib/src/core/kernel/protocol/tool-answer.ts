@@ -1,4 +1,5 @@
-// Builds the tool messages that answer calls. Their content is what the model reads; `status` and `code` are for programs.
+// Builds the tool messages that answer calls. Their content is what the model reads; `status` and `code` are for
+// programs.
 
 import type { ToolCall, ToolErrorReason, ToolMessage, ToolOutcome, UserPart } from "../../model/internal.ts";
 import type { ToolReturned } from "../machine/response.ts";
@@ -54,7 +55,10 @@ export function cancelledAnswer(call: ToolCall, message: string, id: string): To
   return answerOf(call, { outcome, content: toolOutcomeParts(outcome), ranArguments: null }, id);
 }
 
-/** What the model reads of an outcome. Under revision 1 failures that the kernel answers have another format than those of tools that ran. */
+/**
+ * What the model reads of an outcome. Under revision 1 failures that the kernel answers have another format than those
+ * of tools that ran.
+ */
 function outcomeParts(outcome: ToolOutcome, revision: number): readonly UserPart[] {
   if (revision > 1 || outcome.type !== "failure") return toolOutcomeParts(outcome);
   const { message } = outcome.failure;

@@ -1,9 +1,12 @@
-// Makes the ids of tool calls unique. Some providers repeat an id, and a thread with two calls of one id in a reply is invalid: a result could not be assigned
-// to its call.
+// Makes the ids of tool calls unique. Some providers repeat an id, and a thread with two calls of one id in a reply is
+// invalid: a result could not be assigned to its call.
 
 import type { AssistantMessage, AssistantPart, ModelReply, ToolCall } from "../../model/internal.ts";
 
-/** The reply with unique call ids, also in the parts that mark the positions of its calls. The same object if they are unique. */
+/**
+ * The reply with unique call ids, also in the parts that mark the positions of its calls. The same object if they are
+ * unique.
+ */
 export function withUniqueCallIds(reply: ModelReply): ModelReply {
   const toolCalls = withUniqueIds(reply.toolCalls);
   if (toolCalls === reply.toolCalls) return reply;
@@ -11,7 +14,10 @@ export function withUniqueCallIds(reply: ModelReply): ModelReply {
   return { ...reply, toolCalls, message };
 }
 
-/** The calls with unique ids: a repeated id gets the suffix `~2`, `~3`, …, which no other call has. The same list if they are unique. */
+/**
+ * The calls with unique ids: a repeated id gets the suffix `~2`, `~3`, …, which no other call has. The same list if
+ * they are unique.
+ */
 function withUniqueIds(calls: readonly ToolCall[]): readonly ToolCall[] {
   const originalIds = new Set(calls.map(({ id }) => id));
   if (originalIds.size === calls.length) return calls;

@@ -1,4 +1,5 @@
-// Image requests, image responses and their usage. `parse/validate-image-request.ts` checks which fields an operation needs.
+// Image requests, image responses and their usage. `parse/validate-image-request.ts` checks which fields an operation
+// needs.
 
 import type { Infer, Shape, WordOf } from "../parse/shape.ts";
 import type { ImageOperation } from "./image-operation.ts";

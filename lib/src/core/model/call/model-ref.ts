@@ -1,5 +1,5 @@
-// A reference to a model: its id and, from a catalog, its capabilities, limits and prices. A model without a catalog entry is a plain
-// string, which is sent to the provider unchanged.
+// A reference to a model: its id and, from a catalog, its capabilities, limits and prices. A model without a catalog
+// entry is a plain string, which is sent to the provider unchanged.
 
 import type { Infer, Shape } from "../parse/shape.ts";
 import type { ImageOperation } from "./image-operation.ts";

@@ -1,5 +1,5 @@
-// The reply of a model call, complete. The collector of the kernel builds one from the events of a stream; it is stored in the journal and
-// in step results.
+// The reply of a model call, complete. The collector of the kernel builds one from the events of a stream; it is stored
+// in the journal and in step results.
 
 import type { ImageContent } from "../message/image-content.ts";
 import type { JsonObject } from "../parse/json.ts";
@@ -29,7 +29,10 @@ import { warningShape } from "./warning.ts";
 
 const structuredOutputFields = { value: required(json) };
 
-/** A structured output. Wrapped in an object, because `null` is a valid value of some schemas and also means "no output". */
+/**
+ * A structured output. Wrapped in an object, because `null` is a valid value of some schemas and also means "no
+ * output".
+ */
 export type StructuredOutput = Infer<typeof structuredOutputFields>;
 
 export const structuredOutputShape: Shape<StructuredOutput> = object(structuredOutputFields);
@@ -59,7 +62,10 @@ const replyFields = {
   usage: fallback(usageShape, noUsage),
   /** The failure, if `finishReason` is `error`. The other fields hold what was received before it. */
   error: fallback(nullable(failureShape), null),
-  /** What of the request the provider did not get as the caller wrote it, for example a `seed` that its API does not have. Empty if everything was sent. */
+  /**
+   * What of the request the provider did not get as the caller wrote it, for example a `seed` that its API does not
+   * have. Empty if everything was sent.
+   */
   warnings: fallback(array(warningShape), []),
   /** The provider's response body, if the caller asks to keep it; otherwise `null`. */
   raw: fallback(json, null),
@@ -85,14 +91,17 @@ export function modelReply(fields: Partial<ModelReply> = {}): ModelReply {
 
 const emptyReply = modelReply();
 
-/** A reply with defaults, for code of the library: the compiler has checked the fields, so they are not read with the shape. */
+/**
+ * A reply with defaults, for code of the library: the compiler has checked the fields, so they are not read with the
+ * shape.
+ */
 export function replyOf(fields: Partial<ModelReply>): ModelReply {
   return { ...emptyReply, ...fields };
 }
 
 /**
- * Returns the images that the model generated in a reply, in order. Drafts, which Gemini generates while it thinks, are left out; they are in
- * `reply.message` with `thought` in their metadata.
+ * Returns the images that the model generated in a reply, in order. Drafts, which Gemini generates while it thinks, are
+ * left out; they are in `reply.message` with `thought` in their metadata.
  *
  * @example
  * ```ts

@@ -1,4 +1,5 @@
-// The request of one model call, independent of any provider. The codecs in `wire/` encode it into a provider's request body.
+// The request of one model call, independent of any provider. The codecs in `wire/` encode it into a provider's request
+// body.
 
 import type { MessageInput } from "../message/message.ts";
 import type { JsonObject } from "../parse/json.ts";
@@ -61,9 +62,10 @@ const reasoningShape: Shape<ReasoningSettings> = object(reasoningFields);
 export const cacheRetentions = ["short", "long"] as const;
 
 /**
- * Which cache breakpoints the library places in a request to Anthropic. `system`: after the tools and after the system prompt. `auto`: also
- * after the last message and before the last user turn, so that a growing conversation is read from the cache; it places at most as many as the
- * caller's own (`cache_control`) leave of the four that the API allows. `none`: only those of the caller.
+ * Which cache breakpoints the library places in a request to Anthropic. `system`: after the tools and after the system
+ * prompt. `auto`: also after the last message and before the last user turn, so that a growing conversation is read
+ * from the cache; it places at most as many as the caller's own (`cache_control`) leave of the four that the API
+ * allows. `none`: only those of the caller.
  */
 type CacheBreakpoints = WordOf<typeof cacheBreakpoints>;
 export const cacheBreakpoints = ["system", "auto", "none"] as const;
@@ -71,7 +73,10 @@ export const cacheBreakpoints = ["system", "auto", "none"] as const;
 const promptCacheFields = {
   /** OpenAI: the cache key. `null`: the id of the session. */
   key: fallback(nullable(string), null),
-  /** How long the provider keeps the prefix: Anthropic 5 minutes or 1 hour, OpenAI its default or 24 hours. Default: `short`. */
+  /**
+   * How long the provider keeps the prefix: Anthropic 5 minutes or 1 hour, OpenAI its default or 24 hours. Default:
+   * `short`.
+   */
   retention: fallback(oneOf(cacheRetentions), "short"),
   /** Anthropic: which cache breakpoints the library places. Default: `system`. */
   breakpoints: fallback(oneOf<CacheBreakpoints>(cacheBreakpoints), "system"),
@@ -141,15 +146,20 @@ const requestFields = {
   promptCache: fallback(nullable(promptCacheShape), null),
   /** Text, any JSON object, or JSON that matches a schema. */
   responseFormat: fallback(nullable(responseFormatShape), null),
-  /** Make a separate model call for the structured output, after the tools have run. Requires a response format of type `json_object` or `json_schema`. */
+  /**
+   * Make a separate model call for the structured output, after the tools have run. Requires a response format of type
+   * `json_object` or `json_schema`.
+   */
   structuredFinalize: fallback(boolean, false),
   /** Whether the caller reads a stream. For information only: every call is streamed. */
   stream: fallback(boolean, false),
-  /** The session of this call; `null` outside a session. Adapters may use it for caching and tracing, never for content. */
+  /**
+   * The session of this call; `null` outside a session. Adapters may use it for caching and tracing, never for content.
+   */
   scope: fallback(nullable(scopeShape), null),
   /**
-   * Merged into the request body, whatever the provider is. A key here replaces the field of the same name; objects on both sides are merged key by key, at every
-   * level.
+   * Merged into the request body, whatever the provider is. A key here replaces the field of the same name; objects on
+   * both sides are merged key by key, at every level.
    */
   options: fallback(settings, emptyObject),
   /** Fields of the request body by provider, merged like `options` and before them. Sent to that provider only. */

@@ -2,8 +2,10 @@
 //
 // Invariants
 //   1. Unknown is `null`, never 0. A provider that does not report caching has not reported 0 cached tokens.
-//   2. Counts are inclusive (docs/decisions/0009): `inputTokens` contains cached tokens, `outputTokens` contains reasoning tokens.
-//   3. A negative cost, which some providers report for credits, counts as unknown in a sum: it must not undo what was spent.
+//   2. Counts are inclusive (docs/decisions/0009): `inputTokens` contains cached tokens, `outputTokens` contains
+//      reasoning tokens.
+//   3. A negative cost, which some providers report for credits, counts as unknown in a sum: it must not undo what was
+//      spent.
 //   4. A sum is exact or a failure. Token counts beyond `Number.MAX_SAFE_INTEGER` are never rounded.
 
 import type { ValidationFailure } from "../failure/failure.ts";
@@ -97,8 +99,8 @@ export function uncachedInputTokens(usage: Usage): number | null {
 }
 
 /**
- * Adds two usage values. A number that is known on one side only is kept; a negative cost counts as unknown. A sum beyond the range of exact
- * integers is a failure (`overflow`), never a rounded number.
+ * Adds two usage values. A number that is known on one side only is kept; a negative cost counts as unknown. A sum
+ * beyond the range of exact integers is a failure (`overflow`), never a rounded number.
  *
  * @example
  * ```ts
@@ -130,7 +132,8 @@ function sumOf(left: Usage, right: Usage): Usage {
     cachedInputTokens: addKnown(left.cachedInputTokens, right.cachedInputTokens),
     cacheWriteInputTokens: addKnown(left.cacheWriteInputTokens, right.cacheWriteInputTokens),
     reasoningTokens: addKnown(left.reasoningTokens, right.reasoningTokens),
-    // If only one side reports a total, adding the reported totals would omit the other side. Each side counts what it knows.
+    // If only one side reports a total, adding the reported totals would omit the other side. Each side counts what it
+    // knows.
     totalTokens: addKnown(knownTokens(left), knownTokens(right)),
     inputCost: addKnown(knownCost(left.inputCost), knownCost(right.inputCost)),
     outputCost: addKnown(knownCost(left.outputCost), knownCost(right.outputCost)),
@@ -140,7 +143,10 @@ function sumOf(left: Usage, right: Usage): Usage {
   };
 }
 
-/** Returns the paths of the numbers that are not exact: token counts that are not safe integers, other numbers that are not finite. */
+/**
+ * Returns the paths of the numbers that are not exact: token counts that are not safe integers, other numbers that are
+ * not finite.
+ */
 function overflows(sum: Usage): readonly Path[] {
   return [...inexact(sum, []), ...inexact(sum.toolUsage, ["toolUsage"]), ...inexact(sum.extra, ["extra"])];
 }
@@ -154,7 +160,10 @@ function inexact(numbers: { readonly [key: string]: Json }, path: Path): readonl
   });
 }
 
-/** Returns a lower bound of the total: the reported total, else the known ones of input and output. `totalTokens` needs both. */
+/**
+ * Returns a lower bound of the total: the reported total, else the known ones of input and output. `totalTokens` needs
+ * both.
+ */
 function knownTokens(usage: Usage): number | null {
   return usage.totalTokens ?? addKnown(usage.inputTokens, usage.outputTokens);
 }
@@ -170,8 +179,8 @@ function addKnown(left: number | null, right: number | null): number | null {
 }
 
 /**
- * Adds the numbers under each key, also those of nested objects, and the counts of each modality in lists of them (`promptTokensDetails` of Gemini). Any other value of the
- * right side replaces that of the left.
+ * Adds the numbers under each key, also those of nested objects, and the counts of each modality in lists of them
+ * (`promptTokensDetails` of Gemini). Any other value of the right side replaces that of the left.
  */
 function addNumbers(left: JsonObject, right: JsonObject): JsonObject {
   const sums = new Map<string, Json>(Object.entries(left));
@@ -201,7 +210,10 @@ function fieldsOf(value: Json): JsonObject | null {
   return typeof value === "object" && value !== null && !isJsonArray(value) ? value : null;
 }
 
-/** The items of a list of counts by modality; `null`: it is another value. Other lists are not joined: they could grow with every step of a turn. */
+/**
+ * The items of a list of counts by modality; `null`: it is another value. Other lists are not joined: they could grow
+ * with every step of a turn.
+ */
 function modalityCounts(value: Json): readonly JsonObject[] | null {
   if (!isJsonArray(value)) return null;
   const items = value.flatMap((item): readonly JsonObject[] => {

@@ -1,9 +1,11 @@
-// The error classes: one for each kind of failure. All information is in `error.failure`, which is plain data. An error is built from a
-// reason and details, or from a failure.
+// The error classes: one for each kind of failure. All information is in `error.failure`, which is plain data. An error
+// is built from a reason and details, or from a failure.
 //
-// `MisuseError` (a programming error of the caller) is not one of them, and neither is an error that a function of the program throws.
+// `MisuseError` (a programming error of the caller) is not one of them, and neither is an error that a function of the
+// program throws.
 //
-// `isEverturnError` checks a globally registered symbol and not `instanceof`, because a process can load several copies of the package.
+// `isEverturnError` checks a globally registered symbol and not `instanceof`, because a process can load several copies
+// of the package.
 
 import type { Failure } from "./failure.ts";
 import type { FailureConstructor, FailureDetails } from "./failures.ts";

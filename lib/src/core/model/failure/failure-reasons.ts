@@ -1,6 +1,7 @@
-// The reasons of failures: a table of reasons for each kind of failure, the table `failureKinds` of all kinds, and the status of HTTP responses. The types
-// and shapes of failure.ts are derived from them. It is a file of its own, without shapes, because every failure is built from it. The constructor of a
-// kind reads the table of its own reasons only, so that a bundler drops the other tables.
+// The reasons of failures: a table of reasons for each kind of failure, the table `failureKinds` of all kinds, and the
+// status of HTTP responses. The types and shapes of failure.ts are derived from them. It is a file of its own, without
+// shapes, because every failure is built from it. The constructor of a kind reads the table of its own reasons only, so
+// that a bundler drops the other tables.
 //
 // Reasons are never removed or renamed: stored data contains them. Adding one is a line here.
 
@@ -167,7 +168,10 @@ export type FailureType = keyof typeof failureKinds;
 /** The reasons of one kind. */
 export type ReasonOf<T extends FailureType> = keyof (typeof failureKinds)[T];
 
-/** The status of an HTTP response with a failure of a kind, and of the reasons that have another one. A table of its own: only servers read it. */
+/**
+ * The status of an HTTP response with a failure of a kind, and of the reasons that have another one. A table of its
+ * own: only servers read it.
+ */
 const statusesByKind: {
   readonly [T in FailureType]: { readonly default: number } & { readonly [reason in ReasonOf<T>]?: number };
 } = {
@@ -192,7 +196,9 @@ const statusesByKind: {
   },
 };
 
-/** Returns the status of an HTTP response that carries this failure: the one of the reason, else the one of the kind. */
+/**
+ * Returns the status of an HTTP response that carries this failure: the one of the reason, else the one of the kind.
+ */
 export function httpStatusOf(type: FailureType, reason: string): number {
   const statuses: { readonly default: number; readonly [reason: string]: number | undefined } = statusesByKind[type];
   return (Object.hasOwn(statuses, reason) ? statuses[reason] : undefined) ?? statuses.default;
@@ -203,5 +209,8 @@ export function errorName(type: FailureType): string {
   return type.replaceAll(/(?:^|_)([a-z])/g, (_, initial: string) => initial.toUpperCase());
 }
 
-/** Reasons of tool failures whose message is the text of an exception. Also the codes of the tool messages that the model reads. */
+/**
+ * Reasons of tool failures whose message is the text of an exception. Also the codes of the tool messages that the
+ * model reads.
+ */
 export const raisedToolReasons: ReadonlySet<string> = new Set(["handler_raised", "handler_exit", "encoding_failed"]);

@@ -1,15 +1,16 @@
 // Failures as data: what goes wrong for reasons outside the program.
 //
 // Theory of operation
-//   The table `failureKinds` (failure-reasons.ts) declares every kind of failure and its reasons, the tables of fields below what each kind has besides. The types, the
-//   closed lists of reasons and the shapes below are derived from them. failures.ts builds a failure from its reason; errors.ts has one error class for
-//   each kind.
+//   The table `failureKinds` (failure-reasons.ts) declares every kind of failure and its reasons, the tables of fields
+//   below what each kind has besides. The types, the closed lists of reasons and the shapes below are derived from
+//   them. failures.ts builds a failure from its reason; errors.ts has one error class for each kind.
 //
-//   `type` names the kind: the part that failed. `reason` is a member of the closed list of that kind. A program branches on `reason`, shows
-//   `message`, and logs `cause`.
+//   `type` names the kind: the part that failed. `reason` is a member of the closed list of that kind. A program
+//   branches on `reason`, shows `message`, and logs `cause`.
 //
 // Invariants
-//   1. A failure is plain JSON: it is stored in the journal, replayed, and sent over HTTP. It never holds an error object or a stack.
+//   1. A failure is plain JSON: it is stored in the journal, replayed, and sent over HTTP. It never holds an error
+//      object or a stack.
 //   2. Reasons are never removed or renamed: stored data contains them.
 //   3. Retries are decided from `retryable` and `retry`, never from the text of `message`.
 
@@ -66,7 +67,9 @@ const retryCases = {
   exhausted: { attempts: required(count) },
 };
 
-/** Whether a failed tool may be retried. `afterMs`: the earliest time, in milliseconds. `attempts`: how many were made. */
+/**
+ * Whether a failed tool may be retried. `afterMs`: the earliest time, in milliseconds. `attempts`: how many were made.
+ */
 export type RetryDisposition = InferUnion<"type", typeof retryCases>;
 
 const retryShape: Shape<RetryDisposition> = variant("type", retryCases);
@@ -116,9 +119,9 @@ const providerFields = {
 };
 
 /**
- * The fields of a provider failure. `status`: the HTTP status of the response, `null` without one. `retryAfterMs`: the wait that the provider
- * asks for, in milliseconds. `retryable`: the same request may succeed later. `code`: the provider's error code, verbatim. `raw`: the
- * response body, truncated in the middle to 4,000 characters.
+ * The fields of a provider failure. `status`: the HTTP status of the response, `null` without one. `retryAfterMs`: the
+ * wait that the provider asks for, in milliseconds. `retryable`: the same request may succeed later. `code`: the
+ * provider's error code, verbatim. `raw`: the response body, truncated in the middle to 4,000 characters.
  */
 export type ProviderFields = Infer<typeof providerFields>;
 
@@ -147,7 +150,9 @@ const imageAdapterFields = {
   reason: required(oneOf<ImageAdapterErrorReason>(imageAdapterErrorReasons)),
 };
 
-/** An image call failed. The fields of {@link AdapterFailure}, and one more reason: the provider lacks the operation. */
+/**
+ * An image call failed. The fields of {@link AdapterFailure}, and one more reason: the provider lacks the operation.
+ */
 export type ImageAdapterFailure = Infer<typeof imageAdapterFields>;
 
 const streamFields = {
@@ -157,7 +162,9 @@ const streamFields = {
   eventIndex: fallback(nullable(count), null),
 };
 
-/** A stream failed between its first event and its end. `eventIndex`: the number of events delivered before the failure. */
+/**
+ * A stream failed between its first event and its end. `eventIndex`: the number of events delivered before the failure.
+ */
 export type StreamFailure = Infer<typeof streamFields>;
 
 const toolFields = {
@@ -174,8 +181,8 @@ const toolFields = {
 };
 
 /**
- * A tool call failed. By default the model receives the failure and continues. `code`: the tool's own error code, the reason by default.
- * `raw`: details for the program, which the model never sees.
+ * A tool call failed. By default the model receives the failure and continues. `code`: the tool's own error code, the
+ * reason by default. `raw`: details for the program, which the model never sees.
  */
 export type ToolFailure = Infer<typeof toolFields>;
 
@@ -208,8 +215,8 @@ const runtimeFields = {
 };
 
 /**
- * The runtime or its storage could not do what was requested. `paths`: where a replay diverged from its journal. The values at these paths
- * are omitted, because they may be private.
+ * The runtime or its storage could not do what was requested. `paths`: where a replay diverged from its journal. The
+ * values at these paths are omitted, because they may be private.
  */
 export type RuntimeFailure = Infer<typeof runtimeFields>;
 

@@ -1,8 +1,8 @@
-// The constructors of failures: one for each kind, from a reason and optional details. Fields without a detail get the default of the
-// reason.
+// The constructors of failures: one for each kind, from a reason and optional details. Fields without a detail get the
+// default of the reason.
 //
-// Details that cannot be stored (functions, cycles, credentials in `metadata`) are dropped and not reported, because reporting the original
-// failure has priority over its details.
+// Details that cannot be stored (functions, cycles, credentials in `metadata`) are dropped and not reported, because
+// reporting the original failure has priority over its details.
 
 import type { JsonObject } from "../parse/json.ts";
 import type {
@@ -38,7 +38,9 @@ import {
 import { renderIssue } from "./issue.ts";
 import { MisuseError } from "./misuse.ts";
 
-/** The fields of a failure that a caller may set; the others follow from the reason. `cause` may be any thrown value. */
+/**
+ * The fields of a failure that a caller may set; the others follow from the reason. `cause` may be any thrown value.
+ */
 export type FailureDetails<F extends Failure> = Partial<Omit<F, "type" | "reason" | "cause">> & {
   readonly cause?: unknown;
 };
@@ -122,7 +124,8 @@ function causeOf(thrown: unknown, depth: number): FailureCause | null {
   if (thrown === undefined || thrown === null) return null;
   const message = typeof thrown === "object" ? Reflect.get(thrown, "message") : undefined;
   if (typeof thrown === "object" && typeof message === "string") {
-    // Recognised by its properties and not by `instanceof`: an error may come from another realm, and a failure from a storage.
+    // Recognised by its properties and not by `instanceof`: an error may come from another realm, and a failure from a
+    // storage.
     const name: unknown = Reflect.get(thrown, "name");
     const inner = depth < 8 ? causeOf(Reflect.get(thrown, "cause"), depth + 1) : null;
     return { name: typeof name === "string" ? name : "object", message, cause: inner };
@@ -182,7 +185,9 @@ function summary(issues: readonly Issue[]): string {
   return shown === "" ? count : `${count}: ${shown}${issues.length > 3 ? "; …" : ""}`;
 }
 
-/** Rounds a number, because waits may be fractional. A number out of range becomes `null`: headers may contain anything. */
+/**
+ * Rounds a number, because waits may be fractional. A number out of range becomes `null`: headers may contain anything.
+ */
 function roundedOrNull(value: number | null | undefined): number | null {
   return typeof value === "number" && value >= 0 && value <= Number.MAX_SAFE_INTEGER ? Math.round(value) : null;
 }

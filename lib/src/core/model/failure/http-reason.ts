@@ -1,5 +1,5 @@
-// The reasons for which the HTTP handler rejects a request before it reaches the library. The server sends them and the client reads them,
-// so they are in the layer that both import.
+// The reasons for which the HTTP handler rejects a request before it reaches the library. The server sends them and the
+// client reads them, so they are in the layer that both import.
 
 import { keysOf } from "../parse/json.ts";
 

@@ -1,5 +1,5 @@
-// Misuse: programming errors of the caller. They throw before any effect is performed and are never stored. Failures for reasons outside
-// the program are data (failure.ts).
+// Misuse: programming errors of the caller. They throw before any effect is performed and are never stored. Failures
+// for reasons outside the program are data (failure.ts).
 
 import type { Path } from "./issue.ts";
 

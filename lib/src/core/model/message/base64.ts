@@ -1,5 +1,6 @@
-// Base64 (RFC 4648 §4) for the pure folders, which have neither `Buffer` nor `atob`. Standard alphabet. Padding is written; when reading,
-// padding is optional, ASCII white space is skipped and any other character is an error. docs/decisions/0006 has measurements.
+// Base64 (RFC 4648 §4) for the pure folders, which have neither `Buffer` nor `atob`. Standard alphabet. Padding is
+// written; when reading, padding is optional, ASCII white space is skipped and any other character is an error.
+// docs/decisions/0006 has measurements.
 //
 // Both directions are linear in the length of the input.
 
@@ -18,8 +19,8 @@ digits["=".charCodeAt(0)] = padding;
 const codes: readonly number[] = Array.from(alphabet, (character) => character.charCodeAt(0));
 const paddingCode = "=".charCodeAt(0);
 
-// Bytes per slice: a multiple of 3, so that only the last slice is padded, and few enough that the 8,192 characters fit into the arguments
-// of one `String.fromCharCode` call.
+// Bytes per slice: a multiple of 3, so that only the last slice is padded, and few enough that the 8,192 characters fit
+// into the arguments of one `String.fromCharCode` call.
 const sliceLength = 3 * 2048;
 
 /** Encodes bytes as base64 text with padding. */

@@ -1,4 +1,5 @@
-// The source of the bytes of an image or a file. A source is a reference: this file performs no I/O. The sender of a message resolves it.
+// The source of the bytes of an image or a file. A source is a reference: this file performs no I/O. The sender of a
+// message resolves it.
 
 import type { InferUnion, Shape } from "../parse/shape.ts";
 
@@ -9,7 +10,10 @@ const sourceCases = {
   base64: { data: required(string) },
   /** A URL that the provider fetches. The library never fetches it, which rules out SSRF through content. */
   url: { url: required(string) },
-  /** A file on the machine that sends the message. The HTTP server must refuse it from clients: it would disclose local files. */
+  /**
+   * A file on the machine that sends the message. The HTTP server must refuse it from clients: it would disclose local
+   * files.
+   */
   file: { path: required(string) },
   /** A file that was uploaded to a provider earlier, by the provider's id. */
   provider_file: { provider: required(string), id: required(string) },

@@ -1,5 +1,5 @@
-// The user message that asks for the structured answer after the loop (`structuredFinalize`). The library writes it, so its metadata marks it: views of a
-// conversation that show what the user wrote leave it out.
+// The user message that asks for the structured answer after the loop (`structuredFinalize`). The library writes it, so
+// its metadata marks it: views of a conversation that show what the user wrote leave it out.
 
 import type { JsonObject } from "../parse/json.ts";
 import type { Message } from "./message.ts";

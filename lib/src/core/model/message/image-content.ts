@@ -1,4 +1,5 @@
-// The type of images. The functions that build and read them are in image.ts: only programs with images, and codecs, need those.
+// The type of images. The functions that build and read them are in image.ts: only programs with images, and codecs,
+// need those.
 
 import type { Infer, Shape } from "../parse/shape.ts";
 

@@ -1,5 +1,5 @@
-// Builds images and reads their bytes. This file performs no I/O: a URL is never fetched, and a file is read only by the
-// function that the caller passes.
+// Builds images and reads their bytes. This file performs no I/O: a URL is never fetched, and a file is read only by
+// the function that the caller passes.
 
 import type { Result } from "../failure/result.ts";
 import type { ImageContent, ImageInput } from "./image-content.ts";
@@ -68,13 +68,19 @@ export function imageFromUrl(url: string, mimeType: string | null = null): Image
 
 /** Why the bytes of an image are not available without the network or a file reader. */
 export type ImageProblem = {
-  /** `remote_source`: a URL or provider file id. `file_source`: a file path without `readFile`. `unreadable_file`: `readFile` threw. */
+  /**
+   * `remote_source`: a URL or provider file id. `file_source`: a file path without `readFile`. `unreadable_file`:
+   * `readFile` threw.
+   */
   readonly reason: "invalid_base64" | "remote_source" | "file_source" | "unreadable_file" | "missing_mime_type";
   /** The error that reading the file threw; otherwise `null`. */
   readonly cause: unknown;
 };
 
-/** Reads a file. The model layer performs no I/O, so the caller passes this function; on Node, `readFileSync` of `node:fs`. */
+/**
+ * Reads a file. The model layer performs no I/O, so the caller passes this function; on Node, `readFileSync` of
+ * `node:fs`.
+ */
 export type ReadFile = (path: string) => Uint8Array;
 
 /**

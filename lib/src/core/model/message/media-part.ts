@@ -1,4 +1,5 @@
-// Constructors of the parts that programs with media and codecs need: search results, images, files, calls and results of providers, opaque data.
+// Constructors of the parts that programs with media and codecs need: search results, images, files, calls and results
+// of providers, opaque data.
 
 import type { Json } from "../parse/json.ts";
 import type { Shape } from "../parse/shape.ts";
@@ -33,13 +34,16 @@ type SearchResult = {
   readonly title: string;
   /** The text. A citation names one item of a list, or a range of items. */
   readonly content: string | readonly string[];
-  /** Whether the model cites the result. The API requires the same value for all results of a request. Default: true. */
+  /**
+   * Whether the model cites the result. The API requires the same value for all results of a request. Default: true.
+   */
   readonly citations?: boolean;
 };
 
 /**
- * Builds a text part with a search result, for user messages and tool results. Anthropic gets a `search_result` block, which the model cites; other
- * providers get title, source and content as text. Throws `MisuseError` for an unknown field or a wrong type.
+ * Builds a text part with a search result, for user messages and tool results. Anthropic gets a `search_result` block,
+ * which the model cites; other providers get title, source and content as text. Throws `MisuseError` for an unknown
+ * field or a wrong type.
  *
  * @example
  * ```ts

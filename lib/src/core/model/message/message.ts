@@ -1,10 +1,10 @@
 // Messages: types, shapes and constructors of the five roles. The union is discriminated by `role`.
 //
-// A role's type states which parts its content may have. The shapes enforce the same for data from outside; `validate.ts` checks the rules
-// that span messages, such as one answer for each call.
+// A role's type states which parts its content may have. The shapes enforce the same for data from outside;
+// `validate.ts` checks the rules that span messages, such as one answer for each call.
 //
-// `MessageInput` is the loose form that callers write by hand. Only the constructors accept it: everything past them has every field, with
-// `null` for what is absent (docs/decisions/0004).
+// `MessageInput` is the loose form that callers write by hand. Only the constructors accept it: everything past them
+// has every field, with `null` for what is absent (docs/decisions/0004).
 
 import type { FinishReason } from "../call/finish-reason.ts";
 import type { InferOptional, PresentField, Shape, WordOf } from "../parse/shape.ts";
@@ -43,7 +43,9 @@ export type AssistantPart = Part;
 export type Role = WordOf<typeof roles>;
 export const roles = ["system", "user", "assistant", "tool", "event"] as const;
 
-/** How a call was answered. `awaiting_user` marks a placeholder: the user has not answered the question of the tool yet. */
+/**
+ * How a call was answered. `awaiting_user` marks a placeholder: the user has not answered the question of the tool yet.
+ */
 export type ToolMessageStatus = WordOf<typeof toolMessageStatuses>;
 export const toolMessageStatuses = ["success", "failure", "cancelled", "not_run", "awaiting_user"] as const;
 
@@ -111,7 +113,9 @@ const assistantMessageFields = {
   role: literal("assistant"),
   /** Text, or parts in the order of the reply. */
   content: content(partShape),
-  /** The calls that need an answer, in call order. Calls that the provider ran itself are parts of `content` instead. */
+  /**
+   * The calls that need an answer, in call order. Calls that the provider ran itself are parts of `content` instead.
+   */
   toolCalls: fallback(array(toolCallShape), []),
   /** How the reply ended; `null` for a message no model wrote. */
   finishReason: fallback(nullable(oneOf<FinishReason>(finishReasons)), null),
@@ -129,9 +133,15 @@ export const toolAnswerFields = {
   content: content(userPartShape),
   /** The outcome of the call. `awaiting_user`: a question waits for an answer, and `content` is a placeholder. */
   status: fallback(oneOf<ToolMessageStatus>(toolMessageStatuses), "success"),
-  /** The error code of a failed call: a reason such as `timeout` or `not_found`, or the tool's own code. Otherwise `null`. */
+  /**
+   * The error code of a failed call: a reason such as `timeout` or `not_found`, or the tool's own code. Otherwise
+   * `null`.
+   */
   code: fallback(nullable(string), null),
-  /** The arguments the tool ran with, if they differ from those of the call, for example after an approval that changed them. */
+  /**
+   * The arguments the tool ran with, if they differ from those of the call, for example after an approval that changed
+   * them.
+   */
   ranArguments: fallback(nullable(jsonObject), null),
 };
 
@@ -194,7 +204,10 @@ export type MessageInput =
   | (LooseMessage<ToolMessage, UserPart> & { readonly toolCallId: string })
   | LooseMessage<EventMessage, TextPart>;
 
-/** Builds a message of any role and fills in defaults. Throws `MisuseError` for a missing or unknown field or a wrong type. */
+/**
+ * Builds a message of any role and fills in defaults. Throws `MisuseError` for a missing or unknown field or a wrong
+ * type.
+ */
 export function message(fields: MessageInput): Message {
   return construct("message", messageShape, fields);
 }
@@ -222,7 +235,9 @@ export function assistant(
   return construct("assistant", assistantMessageShape, { ...fields, role: "assistant", content });
 }
 
-/** Builds a tool message, by default of a successful call. Throws `MisuseError` for an unknown field or a wrong type. */
+/**
+ * Builds a tool message, by default of a successful call. Throws `MisuseError` for an unknown field or a wrong type.
+ */
 export function toolMessage(
   toolCallId: string,
   content: LooseContent<UserPart>,

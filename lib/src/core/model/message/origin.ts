@@ -1,4 +1,5 @@
-// The origin of messages that neither the user nor the model wrote: plugins, external processes, and input that arrived during a turn.
+// The origin of messages that neither the user nor the model wrote: plugins, external processes, and input that arrived
+// during a turn.
 
 import type { Infer, InferUnion, Shape } from "../parse/shape.ts";
 
@@ -45,7 +46,10 @@ const processFields = {
   causedBy: fallback(nullable(causalRefShape), null),
 };
 
-/** A message about an event of a process outside the conversation. `sequence` is the number of the event within that process. */
+/**
+ * A message about an event of a process outside the conversation. `sequence` is the number of the event within that
+ * process.
+ */
 export type ProcessOrigin = Infer<typeof processFields>;
 
 const turnInputFields = {

@@ -1,9 +1,10 @@
 // The parts of message content: types, shapes and constructors.
 //
-// A part may carry provider replay data (`provider`): opaque data such as a reasoning signature, stored with the route it came from. It is
-// sent back byte for byte to that route and to no other (W4, provider-replay.ts).
+// A part may carry provider replay data (`provider`): opaque data such as a reasoning signature, stored with the route
+// it came from. It is sent back byte for byte to that route and to no other (W4, provider-replay.ts).
 //
-// A part may be pruned: `pruneState` records that its content is no longer sent to the model. `textOrPlaceholder` renders the placeholder.
+// A part may be pruned: `pruneState` records that its content is no longer sent to the model. `textOrPlaceholder`
+// renders the placeholder.
 
 import type { Infer, InferOptional, InferUnion, Shape, WordOf } from "../parse/shape.ts";
 
@@ -29,8 +30,8 @@ import { partOptions } from "./provider-options.ts";
 import { providerReplayShape } from "./provider-replay.ts";
 
 /**
- * What a text part contains. The runtime marks tool output as `output` and errors as `error`, and the model sees both in tags;
- * `refusal` is a refusal of the model.
+ * What a text part contains. The runtime marks tool output as `output` and errors as `error`, and the model sees both
+ * in tags; `refusal` is a refusal of the model.
  */
 export type TextKind = WordOf<typeof textKinds>;
 export const textKinds = ["text", "code", "output", "error", "refusal"] as const;
@@ -60,8 +61,8 @@ const pruneCases = {
 };
 
 /**
- * How a part was removed from what the model sees. `null` on a part means that it is not pruned. `archiveHash` names the archived
- * original.
+ * How a part was removed from what the model sees. `null` on a part means that it is not pruned. `archiveHash` names
+ * the archived original.
  */
 export type PruneState = InferUnion<"type", typeof pruneCases>;
 
@@ -87,7 +88,10 @@ const textPartFields = {
   text: required(string),
   /** What the text contains. The default is `text`. */
   kind: fallback(oneOf<TextKind>(textKinds), "text"),
-  /** The phase of a reply, as OpenAI's Responses API reports it. If a reply has a `final_answer`, its text excludes `commentary`. */
+  /**
+   * The phase of a reply, as OpenAI's Responses API reports it. If a reply has a `final_answer`, its text excludes
+   * `commentary`.
+   */
   phase: fallback(nullable(oneOf<TextPhase>(textPhases)), null),
   ...prunable,
 };
@@ -139,8 +143,8 @@ const reasoningPartFields = {
 };
 
 /**
- * Reasoning of the model. The text is for display and is never sent as text; the provider gets its reasoning back through
- * the replay data in `provider`. `redacted` means that the provider withholds the text.
+ * Reasoning of the model. The text is for display and is never sent as text; the provider gets its reasoning back
+ * through the replay data in `provider`. `redacted` means that the provider withholds the text.
  */
 export type ReasoningPart = Infer<typeof reasoningPartFields>;
 

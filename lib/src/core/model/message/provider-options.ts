@@ -1,18 +1,23 @@
-// Provider options: fields of one provider's API, attached to the message, part, tool, call or request that they belong to.
+// Provider options: fields of one provider's API, attached to the message, part, tool, call or request that they belong
+// to.
 //
 // Theory of operation
-//   `providerOptions` is an object keyed by provider name. Its fields have the API's own names. The codec of that provider merges them into the JSON
-//   object that the value becomes, after its own fields, so an option overrides a field of the same name. Codecs of other providers ignore them.
+//   `providerOptions` is an object keyed by provider name. Its fields have the API's own names. The codec of that
+//   provider merges them into the JSON object that the value becomes, after its own fields, so an option overrides a
+//   field of the same name. Codecs of other providers ignore them.
 //
 //     imagePart(chart, { providerOptions: { anthropic: { cache_control: { type: "ephemeral" } } } })
 //     → { "type": "image", "source": …, "cache_control": { "type": "ephemeral" } }
 //
-//   The fields that this file declares are typed and checked. All other fields are open JSON: a new field of an API needs no new release.
+//   The fields that this file declares are typed and checked. All other fields are open JSON: a new field of an API
+//   needs no new release.
 //
 // Invariants
-//   1. Options are stored with their message and sent again with every request that contains it. They hold no credentials (`settings`).
-//   2. The field is absent if there are no options, unlike other fields without a value, which are `null`: the digest of a history and the recorded
-//      effects of a turn cover the JSON of messages and calls, so turns that an older release has started must keep their JSON (docs/decisions/0004).
+//   1. Options are stored with their message and sent again with every request that contains it. They hold no
+//      credentials (`settings`).
+//   2. The field is absent if there are no options, unlike other fields without a value, which are `null`: the digest
+//      of a history and the recorded effects of a turn cover the JSON of messages and calls, so turns that an older
+//      release has started must keep their JSON (docs/decisions/0004).
 //   3. Reasoning has no options, because it is signed and is sent back unchanged.
 
 import type { JsonObject } from "../parse/json.ts";
@@ -56,13 +61,18 @@ export type AnthropicPartOptions = JsonObject & {
   readonly context?: string | null;
   /** Documents: the title. Default: the name of the file. */
   readonly title?: string | null;
-  /** Text parts: another type of block, for example `search_result`. The options are then the whole block, and other providers get the text. */
+  /**
+   * Text parts: another type of block, for example `search_result`. The options are then the whole block, and other
+   * providers get the text.
+   */
   readonly type?: string;
 };
 
 /** Fields of a content part in OpenAI's APIs. */
 export type OpenAIPartOptions = JsonObject & {
-  /** The resolution at which the model looks at an image or at the pages of a file. Overrides `detail` of an image part. */
+  /**
+   * The resolution at which the model looks at an image or at the pages of a file. Overrides `detail` of an image part.
+   */
   readonly detail?: string;
   /** A cache breakpoint after this part. */
   readonly prompt_cache_breakpoint?: PromptCacheBreakpoint | null;
@@ -112,7 +122,10 @@ export type ChatMessageOptions = JsonObject & {
 
 /** Fields of a message of DeepSeek and Mistral. */
 export type PrefixMessageOptions = ChatMessageOptions & {
-  /** The last message of the request, from the assistant: the reply continues its text. DeepSeek needs the base URL `https://api.deepseek.com/beta`. */
+  /**
+   * The last message of the request, from the assistant: the reply continues its text. DeepSeek needs the base URL
+   * `https://api.deepseek.com/beta`.
+   */
   readonly prefix?: boolean;
 };
 

@@ -1,8 +1,9 @@
-// Provider replay data: what a provider needs back in a later request, such as reasoning signatures, encrypted reasoning and item ids.
-// The library does not interpret it.
+// Provider replay data: what a provider needs back in a later request, such as reasoning signatures, encrypted
+// reasoning and item ids. The library does not interpret it.
 //
-// Invariant (W4): the data goes back unchanged to the route it came from, and to no other. `replayFor` is the only check. Sending the data
-// of one provider, endpoint or model to another makes the other reject the request, or discloses private data to it.
+// Invariant (W4): the data goes back unchanged to the route it came from, and to no other. `replayFor` is the only
+// check. Sending the data of one provider, endpoint or model to another makes the other reject the request, or
+// discloses private data to it.
 
 import type { Json } from "../parse/json.ts";
 import type { Infer, Shape } from "../parse/shape.ts";
@@ -38,7 +39,9 @@ export type ProviderReplay = Infer<typeof providerReplayFields>;
 
 export const providerReplayShape: Shape<ProviderReplay> = object(providerReplayFields);
 
-/** Whether replay data may be sent on a route. `none`: there is no data. `foreign_route`: it belongs to another route. */
+/**
+ * Whether replay data may be sent on a route. `none`: there is no data. `foreign_route`: it belongs to another route.
+ */
 export type ReplayVerdict =
   | { readonly type: "replay"; readonly data: Json }
   | { readonly type: "none" }

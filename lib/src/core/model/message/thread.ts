@@ -1,5 +1,6 @@
-// A thread: the messages of a conversation in order, and metadata of the caller. Append-only: every function returns a new thread that
-// shares the messages of the old one, so adding n messages one by one is quadratic. `addMessages` adds many in one copy.
+// A thread: the messages of a conversation in order, and metadata of the caller. Append-only: every function returns a
+// new thread that shares the messages of the old one, so adding n messages one by one is quadratic. `addMessages` adds
+// many in one copy.
 
 import type { JsonObject } from "../parse/json.ts";
 import type { Infer, Shape } from "../parse/shape.ts";

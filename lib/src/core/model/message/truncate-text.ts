@@ -6,8 +6,9 @@ export function textHead(text: string, length: number): string {
 }
 
 /**
- * Shortens a text to `maxLength` code units plus a note: the head, the note with the number of omitted units, the tail. "abcdefghij" with a
- * limit of 4 becomes "ab", "... (6 characters omitted) ..." and "ij". A limit of 0 or less means no limit.
+ * Shortens a text to `maxLength` code units plus a note: the head, the note with the number of omitted units, the tail.
+ * "abcdefghij" with a limit of 4 becomes "ab", "... (6 characters omitted) ..." and "ij". A limit of 0 or less means no
+ * limit.
  */
 export function truncateMiddle(text: string, maxLength: number, unit = "characters"): string {
   if (!(maxLength > 0) || text.length <= maxLength) return text;

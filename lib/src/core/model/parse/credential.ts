@@ -1,8 +1,8 @@
 // Recognises credentials in open JSON, which the library never stores.
 
 /**
- * Returns whether an entry looks like a credential: by its key in any spelling (`apiKey`, `OPENAI_API_KEY`, `x-goog-api-key`), or by a
- * bearer token as its value. A heuristic against accidents, not a security boundary.
+ * Returns whether an entry looks like a credential: by its key in any spelling (`apiKey`, `OPENAI_API_KEY`,
+ * `x-goog-api-key`), or by a bearer token as its value. A heuristic against accidents, not a security boundary.
  */
 export function isCredential(key: string, value: unknown): boolean {
   // A header may be a list of values.

@@ -6,8 +6,8 @@ import { isJsonArray } from "./json.ts";
 import { isStorableJson } from "./storable-json.ts";
 
 /**
- * Returns the value with `null` for numbers that are not finite, or `undefined` if it is nested more than `levels` deep. Returns the
- * same object if nothing has to be replaced.
+ * Returns the value with `null` for numbers that are not finite, or `undefined` if it is nested more than `levels`
+ * deep. Returns the same object if nothing has to be replaced.
  */
 export function withFiniteNumbers(value: Json, levels: number): Json | undefined {
   return isStorableJson(value, levels) ? value : replaceNumbers(value, levels);

@@ -1,7 +1,8 @@
 // JSON values, and helpers to inspect unknown ones. Everything that is stored, sent or replayed is a `Json`.
 //
-// Stored types are declared as type aliases and never as interfaces. An alias of JSON fields is assignable to `Json`; an interface is not,
-// because it could be extended. So the compiler proves that sessions and events are serializable (stored.types.ts).
+// Stored types are declared as type aliases and never as interfaces. An alias of JSON fields is assignable to `Json`;
+// an interface is not, because it could be extended. So the compiler proves that sessions and events are serializable
+// (stored.types.ts).
 
 /** A value that JSON preserves unchanged. */
 export type Json = null | boolean | number | string | readonly Json[] | JsonObject;
@@ -20,8 +21,9 @@ export function keysOf<T extends object>(table: T): readonly (keyof T & string)[
 }
 
 /**
- * Returns whether a value is an object literal, as opposed to an array, a `Date`, a `Map` or another instance of a class.
- * Checks the length of the prototype chain and not its identity, because object literals of another realm count too.
+ * Returns whether a value is an object literal, as opposed to an array, a `Date`, a `Map` or another instance of a
+ * class. Checks the length of the prototype chain and not its identity, because object literals of another realm count
+ * too.
  */
 export function isPlainObject(value: unknown): value is { readonly [key: string]: unknown } {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
@@ -44,12 +46,18 @@ export function parseJson(text: string): { readonly value: Json } | null {
   }
 }
 
-/** Reads an own property. Inherited properties (`constructor`, `toString`) are `undefined`, which prevents prototype pollution by keys. */
+/**
+ * Reads an own property. Inherited properties (`constructor`, `toString`) are `undefined`, which prevents prototype
+ * pollution by keys.
+ */
 export function ownValue(object: { readonly [key: string]: unknown }, key: string): unknown {
   return Object.hasOwn(object, key) ? object[key] : undefined;
 }
 
-/** Describes the type of a value in two or three words, for error messages. Never includes the value, which may be private. */
+/**
+ * Describes the type of a value in two or three words, for error messages. Never includes the value, which may be
+ * private.
+ */
 export function describe(value: unknown): string {
   if (value === null) return "null";
   if (Array.isArray(value)) return "an array";

@@ -1,5 +1,5 @@
-// Parses data from outside the process: an HTTP body, a file, a database row. This is the only place that checks the shape of a stored type;
-// everything that receives a parsed value trusts its type.
+// Parses data from outside the process: an HTTP body, a file, a database row. This is the only place that checks the
+// shape of a stored type; everything that receives a parsed value trusts its type.
 //
 // The table `shapes` lists the stored types.
 

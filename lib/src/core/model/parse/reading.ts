@@ -1,5 +1,6 @@
-// Shape combinators and the shapes of stored values, for sibling folders that declare shapes of their own. Separate from internal.ts because
-// the names are general (`object`, `string`, `read`). This is not an entry point of the package.
+// Shape combinators and the shapes of stored values, for sibling folders that declare shapes of their own. Separate
+// from internal.ts because the names are general (`object`, `string`, `read`). This is not an entry point of the
+// package.
 
 export type {
   Fields,

@@ -1,16 +1,19 @@
 // The serializer: stored values in a versioned envelope, `{ "everturn": "session", "version": 4, "data": … }`.
 //
 // Theory of operation
-//   The tag `everturn` names the stored type. `version` names the format that wrote the value; any change to a stored shape raises
-//   `storedVersion` (docs/decisions/0007). Reading upgrades old data once, in `lift`, and no other code knows earlier versions (S1).
+//   The tag `everturn` names the stored type. `version` names the format that wrote the value; any change to a stored
+//   shape raises `storedVersion` (docs/decisions/0007). Reading upgrades old data once, in `lift`, and no other code
+//   knows earlier versions (S1).
 //
-//   Data of a newer version, or with an unknown tag, is not an error unless the caller asks for a type (`as`): it is returned as data, so
-//   that a storage can keep and copy what a newer release wrote (forward compatibility).
+//   Data of a newer version, or with an unknown tag, is not an error unless the caller asks for a type (`as`): it is
+//   returned as data, so that a storage can keep and copy what a newer release wrote (forward compatibility).
 //
 // Invariants
-//   1. What `toJson` writes, `fromJson` of this and of every later release reads. lib/test/museum keeps what every version wrote.
+//   1. What `toJson` writes, `fromJson` of this and of every later release reads. lib/test/museum keeps what every
+//      version wrote.
 //   2. `toJson` throws rather than losing data: functions, dates, cycles and credentials are a `MisuseError`.
-//   3. `fromJson` never throws and has bounded cost: text length, number of values and depth are limited before memory is allocated for them.
+//   3. `fromJson` never throws and has bounded cost: text length, number of values and depth are limited before memory
+//      is allocated for them.
 
 import type { ValidationFailure } from "../failure/failure.ts";
 import type { IssueCode, Path } from "../failure/issue.ts";
@@ -57,12 +60,14 @@ type Unrecognised = {
   readonly data: Json;
 };
 
-/** The types that can be written. A session in memory may have any context; writing it fails if the context is not JSON. */
+/**
+ * The types that can be written. A session in memory may have any context; writing it fails if the context is not JSON.
+ */
 export type StorableTypes = Omit<StoredTypes, "session"> & { readonly session: Session };
 
 /**
- * Puts a value in its envelope. Throws `MisuseError` (`not_serializable`) with the path for functions, dates, cycles, credentials
- * and everything else that JSON would lose.
+ * Puts a value in its envelope. Throws `MisuseError` (`not_serializable`) with the path for functions, dates, cycles,
+ * credentials and everything else that JSON would lose.
  */
 export function toTagged<K extends StoredType>(type: K, value: StorableTypes[K]): Tagged {
   const parsed = parse(type, value);
@@ -120,7 +125,9 @@ export function fromJson<K extends StoredType>(
   return options === undefined ? fromTagged(parsed.value) : fromTagged(parsed.value, options);
 }
 
-/** Reads a value from its envelope, for storages that keep JSON values and not text. Otherwise like {@link fromJson}. */
+/**
+ * Reads a value from its envelope, for storages that keep JSON values and not text. Otherwise like {@link fromJson}.
+ */
 export function fromTagged(input: unknown): Result<Restored, ValidationFailure>;
 export function fromTagged<K extends StoredType>(
   input: unknown,
@@ -158,8 +165,8 @@ export function fromTagged<K extends StoredType>(
 }
 
 /**
- * Upgrades data of an older version to the current shape. All versions so far differ in added fields only, and shapes fill in the
- * default of an absent field, so there is nothing to convert yet.
+ * Upgrades data of an older version to the current shape. All versions so far differ in added fields only, and shapes
+ * fill in the default of an absent field, so there is nothing to convert yet.
  */
 function lift(_type: StoredType, _version: number, data: unknown): unknown {
   return data;
@@ -195,7 +202,8 @@ function parseText(text: string): Result<unknown, ValidationFailure> {
   if (text.length > maxTextLength) {
     return refuse(["json"], "too_large", `${text.length} characters; at most ${maxTextLength} are read`);
   }
-  // Many small values take far more memory than their text, and JSON.parse allocates all of them before they can be counted.
+  // Many small values take far more memory than their text, and JSON.parse allocates all of them before they can be
+  // counted.
   if (hasTooManyValues(text)) return refuse(["json"], "too_large", `too many values; at most ${maxNodes} are read`);
   try {
     const value: unknown = JSON.parse(text);
@@ -212,9 +220,10 @@ function parseText(text: string): Result<unknown, ValidationFailure> {
 }
 
 /**
- * Estimates the number of values in JSON text before it is parsed, in linear time and constant memory. Every value but the first follows
- * a comma, a brace or a bracket outside a string, so the number of these characters is an upper bound. The limit is twice `maxNodes`,
- * because empty containers add a character without a value; `read` counts exactly afterwards.
+ * Estimates the number of values in JSON text before it is parsed, in linear time and constant memory. Every value but
+ * the first follows a comma, a brace or a bracket outside a string, so the number of these characters is an upper
+ * bound. The limit is twice `maxNodes`, because empty containers add a character without a value; `read` counts exactly
+ * afterwards.
  */
 function hasTooManyValues(text: string): boolean {
   let separators = 0;

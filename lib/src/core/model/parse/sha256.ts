@@ -1,5 +1,5 @@
-// SHA-256 (FIPS 180-4) for the pure folders: the kernel computes the digest of a pending call synchronously, and Web Crypto is asynchronous
-// (docs/decisions/0047). Linear in the length of the text.
+// SHA-256 (FIPS 180-4) for the pure folders: the kernel computes the digest of a pending call synchronously, and Web
+// Crypto is asynchronous (docs/decisions/0047). Linear in the length of the text.
 
 /** SHA-256 of a text as UTF-8, in lower-case hex. */
 export function sha256Text(text: string): string {
@@ -49,7 +49,10 @@ function bigEndian(bytes: Uint8Array, at: number): number {
   return ((bytes[at] ?? 0) << 24) | ((bytes[at + 1] ?? 0) << 16) | ((bytes[at + 2] ?? 0) << 8) | (bytes[at + 3] ?? 0);
 }
 
-/** The text as UTF-8 with the padding of the algorithm: a 1 bit, zeros, and the length in bits as 64 bits. A lone surrogate becomes U+FFFD. */
+/**
+ * The text as UTF-8 with the padding of the algorithm: a 1 bit, zeros, and the length in bits as 64 bits. A lone
+ * surrogate becomes U+FFFD.
+ */
 function paddedUtf8(text: string): Uint8Array {
   const encoded = new Uint8Array(text.length * 3 + 72);
   let length = 0;

@@ -1,20 +1,24 @@
 // Shapes: parser combinators that read an unknown value as a typed one. Every stored type of the library has one.
 //
 // Theory of operation
-//   A `Shape<T>` is a function from an unknown value and the state of the read (`Reading`) to a `T` or to `invalid`. Combinators build
-//   shapes from shapes: `object` from one field for every key of `T`, `variant` for discriminated unions, `array`, `nullable`, `either`.
-//   `json`, `jsonObject` and `settings` read open JSON, whose structure is not declared. `read` starts one read; `construct` does the same
-//   for arguments of the program and throws `MisuseError` where `read` returns issues.
+//   A `Shape<T>` is a function from an unknown value and the state of the read (`Reading`) to a `T` or to `invalid`.
+//   Combinators build shapes from shapes: `object` from one field for every key of `T`, `variant` for discriminated
+//   unions, `array`, `nullable`, `either`. `json`, `jsonObject` and `settings` read open JSON, whose structure is not
+//   declared. `read` starts one read; `construct` does the same for arguments of the program and throws `MisuseError`
+//   where `read` returns issues.
 //
-//   A table of fields is the one declaration of a stored type: `type Thread = Infer<typeof threadFields>` and `threadShape = object(threadFields)`.
-//   The published declaration files contain the inferred types written out (tools/package/inferred-types.ts).
+//   A table of fields is the one declaration of a stored type: `type Thread = Infer<typeof threadFields>` and
+//   `threadShape = object(threadFields)`. The published declaration files contain the inferred types written out
+//   (tools/package/inferred-types.ts).
 //
 //   A failed read continues, so that one call reports every issue with its path, up to `maxIssues`.
 //
 // Invariants
 //   1. Reading JSON never throws and calls nothing on the value: no `toJSON`, no `toString`, no inherited property.
-//   2. Only own properties of object literals count, so `constructor` and `__proto__` are ordinary keys (no prototype pollution).
-//   3. An absent field gets its declared default, which is how data of an older release is read. An unknown field is an issue.
+//   2. Only own properties of object literals count, so `constructor` and `__proto__` are ordinary keys (no prototype
+//      pollution).
+//   3. An absent field gets its declared default, which is how data of an older release is read. An unknown field is an
+//      issue.
 //   4. Depth, number of values and number of issues are bounded, so the cost of reading untrusted input is bounded.
 //   5. The result is a copy. It shares no mutable object with the input.
 //
@@ -36,11 +40,14 @@ const invalid: unique symbol = Symbol("invalid");
 export type Shape<T> = (input: unknown, reading: Reading) => T | typeof invalid;
 
 /**
- * The deepest nesting of open JSON, in levels. Counted from the start of the open JSON and not of the entire value, so a value that fits into
- * a message also fits into the session that contains the message.
+ * The deepest nesting of open JSON, in levels. Counted from the start of the open JSON and not of the entire value, so
+ * a value that fits into a message also fits into the session that contains the message.
  */
 export const maxJsonDepth = 128;
-/** The deepest path of any value, in keys: `maxJsonDepth` and as many levels again for the declared types around open JSON. */
+/**
+ * The deepest path of any value, in keys: `maxJsonDepth` and as many levels again for the declared types around open
+ * JSON.
+ */
 const maxPathLength = 256;
 /** The largest number of values (fields, items, leaves) in one read. */
 export const maxNodes = 2_000_000;
@@ -79,8 +86,8 @@ class Reading {
   }
 
   /**
-   * Reads the content of a container of a recursive type. Reports a cycle, and nesting beyond `maxJsonDepth`. The check for a cycle is
-   * linear in the depth.
+   * Reads the content of a container of a recursive type. Reports a cycle, and nesting beyond `maxJsonDepth`. The check
+   * for a cycle is linear in the depth.
    */
   inside<T>(container: object, read: () => T): T | typeof invalid {
     if (this.#ancestors.includes(container)) return this.report("cycle", "the value contains itself");
@@ -142,7 +149,10 @@ export function oneOf<const T extends string>(words: readonly T[]): Shape<T> {
     words.find((word) => word === input) ?? reading.report("unknown", `must be one of ${words.join(", ")}`);
 }
 
-/** The words of a list as a type. Not `L[number]`, whose name the compiler drops from the types of fields in declaration files. */
+/**
+ * The words of a list as a type. Not `L[number]`, whose name the compiler drops from the types of fields in declaration
+ * files.
+ */
 export type WordOf<L extends readonly string[]> = { readonly [Word in L[number]]: Word }[L[number]];
 
 /** A string of a list that later releases may extend. An unknown string is read as `fallback`. */
@@ -158,14 +168,14 @@ export const json: Shape<Json> = (input, reading) => readJson(input, reading, fa
 export const jsonObject: Shape<JsonObject> = (input, reading) => openMap(input, reading, false);
 
 /**
- * Any JSON object without credentials: metadata, options, context. A value that looks like an API key is an issue, because keys
- * are resolved when a call is made and are never stored.
+ * Any JSON object without credentials: metadata, options, context. A value that looks like an API key is an issue,
+ * because keys are resolved when a call is made and are never stored.
  */
 export const settings: Shape<JsonObject> = (input, reading) => openMap(input, reading, true);
 
 /**
- * A JSON object in which the fields of `known` have a shape and may be absent. All other fields are read with `others`, by default as
- * settings: any JSON without credentials. `T` describes both.
+ * A JSON object in which the fields of `known` have a shape and may be absent. All other fields are read with `others`,
+ * by default as settings: any JSON without credentials. `T` describes both.
  */
 export function openObject<T extends JsonObject>(known: KnownFields<T>, others: Shape<Json> = openSettings): Shape<T> {
   const shapes = new Map<string, Shape<Json>>(Object.entries<Shape<Json>>(known));
@@ -206,7 +216,10 @@ export function array<T>(item: Shape<T>): Shape<readonly T[]> {
   };
 }
 
-/** A union without a discriminant, for example a string or a list of parts: `first` if `isFirst` returns true, otherwise `second`. */
+/**
+ * A union without a discriminant, for example a string or a list of parts: `first` if `isFirst` returns true, otherwise
+ * `second`.
+ */
 export function either<A, B>(isFirst: (input: unknown) => boolean, first: Shape<A>, second: Shape<B>): Shape<A | B> {
   return (input, reading) => (isFirst(input) ? first(input, reading) : second(input, reading));
 }
@@ -241,7 +254,10 @@ function frozen<T>(value: T): T {
   return Object.freeze(value);
 }
 
-/** A field that may be absent and then has no default. Only the metadata of results has such fields (docs/decisions/0004). */
+/**
+ * A field that may be absent and then has no default. Only the metadata of results has such fields
+ * (docs/decisions/0004).
+ */
 export function optional<T>(shape: Shape<T>): OptionalField<T> {
   return { shape, absent: { type: "omitted" } };
 }
@@ -258,8 +274,8 @@ export type OptionalField<T> = { readonly shape: Shape<T>; readonly absent: { re
 export type FieldTable = { readonly [name: string]: PresentField<unknown> | OptionalField<unknown> };
 
 /**
- * The type of objects with these fields, all of them present. Doc comments of the fields are those of its properties. `K` is a parameter, because declaration files
- * would show the type without its name otherwise.
+ * The type of objects with these fields, all of them present. Doc comments of the fields are those of its properties.
+ * `K` is a parameter, because declaration files would show the type without its name otherwise.
  */
 export type Infer<F extends FieldTable, K extends keyof F = keyof F> = { readonly [P in K]: ValueOf<F[P]> };
 
@@ -267,7 +283,8 @@ export type Infer<F extends FieldTable, K extends keyof F = keyof F> = { readonl
 export type InferOptional<F extends FieldTable> = { readonly [K in keyof Values<F>]: Values<F>[K] };
 
 /**
- * The union whose members are the cases of a table, each with its word under `Key`. A field of a case must not have the name `Key`.
+ * The union whose members are the cases of a table, each with its word under `Key`. A field of a case must not have the
+ * name `Key`.
  */
 export type InferUnion<Key extends string, C extends CaseTable> = {
   [Word in keyof C]: { readonly [K in keyof Case<Key, Word, C[Word]>]: Case<Key, Word, C[Word]>[K] };
@@ -296,7 +313,10 @@ export type Fields<T> = {
     : PresentField<T[K]>;
 };
 
-/** An object literal with exactly these fields. The second form is for a type that is declared elsewhere: a generic or a recursive one. */
+/**
+ * An object literal with exactly these fields. The second form is for a type that is declared elsewhere: a generic or a
+ * recursive one.
+ */
 export function object<F extends FieldTable>(fields: F): Shape<{ readonly [K in keyof Values<F>]: Values<F>[K] }>;
 export function object<T extends object>(fields: Fields<T>): Shape<T>;
 export function object(fields: FieldTable): Shape<object> {
@@ -336,8 +356,8 @@ function absentValue(field: PresentField<unknown> | OptionalField<unknown>, key:
 }
 
 /**
- * A union discriminated by the string under `key`. The first form takes the fields of each member besides `key`, the second the shape of each member; a member
- * without a shape does not compile.
+ * A union discriminated by the string under `key`. The first form takes the fields of each member besides `key`, the
+ * second the shape of each member; a member without a shape does not compile.
  */
 export function variant<Key extends string, C extends CaseTable>(key: Key, cases: C): Shape<InferUnion<Key, C>>;
 export function variant<T extends { readonly [K in Key]: string }, Key extends string>(
@@ -450,7 +470,10 @@ export function read<T>(
   return value === invalid ? { issues: reading.issues } : { value };
 }
 
-/** Builds a value from arguments of the program and fills in defaults. Throws `MisuseError` for fields that do not match the shape. */
+/**
+ * Builds a value from arguments of the program and fills in defaults. Throws `MisuseError` for fields that do not match
+ * the shape.
+ */
 export function construct<T>(name: string, shape: Shape<T>, fields: unknown): T {
   const result = read(shape, fields);
   if ("value" in result) return result.value;

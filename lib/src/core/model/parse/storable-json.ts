@@ -1,5 +1,6 @@
-// Checks whether parsed JSON text can be stored: depth, number of values, finite numbers. Separate from `parse`, because codecs check every
-// frame of a stream: this check copies nothing and stops at the first violation, where `parse` copies and reports all of them.
+// Checks whether parsed JSON text can be stored: depth, number of values, finite numbers. Separate from `parse`,
+// because codecs check every frame of a stream: this check copies nothing and stops at the first violation, where
+// `parse` copies and reports all of them.
 
 import type { Json } from "./json.ts";
 
@@ -7,8 +8,9 @@ import { isJsonArray, isPlainObject } from "./json.ts";
 import { maxJsonDepth, maxNodes } from "./shape.ts";
 
 /**
- * Returns whether parsed JSON can be part of an event or a message. It cannot if it is nested more than `levels` deep, has more than
- * `maxNodes` values, or has a number that overflows: `JSON.parse("1e999")` is `Infinity`. Recursion stops at `levels`.
+ * Returns whether parsed JSON can be part of an event or a message. It cannot if it is nested more than `levels` deep,
+ * has more than `maxNodes` values, or has a number that overflows: `JSON.parse("1e999")` is `Infinity`. Recursion stops
+ * at `levels`.
  */
 export function isStorableJson(value: Json, levels: number = maxJsonDepth): boolean {
   return nodesLeft(value, levels, maxNodes) > 0;
@@ -36,9 +38,10 @@ function nodesLeft(value: Json, levels: number, allowed: number): number {
 }
 
 /**
- * Returns a copy of a value as plain JSON, or `undefined` where the shape `json` reports an issue: for functions, class instances, numbers that are not finite,
- * cycles, values that are too deep or too large. With `isRefused` an entry of an object can be an issue as well. For values that are dropped if they cannot be
- * stored, so their issues are not needed.
+ * Returns a copy of a value as plain JSON, or `undefined` where the shape `json` reports an issue: for functions, class
+ * instances, numbers that are not finite, cycles, values that are too deep or too large. With `isRefused` an entry of
+ * an object can be an issue as well. For values that are dropped if they cannot be stored, so their issues are not
+ * needed.
  */
 export function storableCopy(
   value: unknown,

@@ -14,8 +14,8 @@ import { read } from "./shape.ts";
 import { toResult } from "./validate.ts";
 
 /**
- * Checks an image request: prompt and input images fit the operation, count and size are positive. A violation is a failure
- * (`invalid_image_request`).
+ * Checks an image request: prompt and input images fit the operation, count and size are positive. A violation is a
+ * failure (`invalid_image_request`).
  */
 export function validateImageRequest(request: ImageRequest): Result<ImageRequest, ValidationFailure> {
   return toResult("invalid_image_request", request, imageRequestIssues(request));

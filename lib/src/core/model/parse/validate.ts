@@ -1,8 +1,8 @@
-// Validation: rules that a value of the right shape must satisfy before it is used. parse.ts checks shapes; this file checks meaning, such
-// as "every call has an answer".
+// Validation: rules that a value of the right shape must satisfy before it is used. parse.ts checks shapes; this file
+// checks meaning, such as "every call has an answer".
 //
-// Every violation is reported with its path, in a fixed order. Validation changes nothing and never throws, even if a JavaScript caller
-// passes a value of the wrong type: every rule treats its input as unknown.
+// Every violation is reported with its path, in a fixed order. Validation changes nothing and never throws, even if a
+// JavaScript caller passes a value of the wrong type: every rule treats its input as unknown.
 
 import type { ModelRequest } from "../call/request.ts";
 import type { ValidationErrorReason, ValidationFailure } from "../failure/failure.ts";
@@ -127,7 +127,10 @@ function callIssues(message: { readonly [key: string]: unknown }, path: Path): r
   ];
 }
 
-/** Returns whether a part marks the position of a call that the message does not have. Provider-run calls are in the part itself. */
+/**
+ * Returns whether a part marks the position of a call that the message does not have. Provider-run calls are in the
+ * part itself.
+ */
 function isStrayCallPart(part: unknown, ids: ReadonlySet<unknown>): boolean {
   if (!isPlainObject(part) || ownValue(part, "type") !== "tool_call") return false;
   return !isPlainObject(ownValue(part, "providerExecuted")) && !ids.has(ownValue(part, "toolCallId"));
@@ -143,7 +146,10 @@ function firstRepeated(words: readonly string[]): string | null {
   return null;
 }
 
-/** Checks that every user message has content. Adapters and verbs of the runtime use it where the other rules were checked before. */
+/**
+ * Checks that every user message has content. Adapters and verbs of the runtime use it where the other rules were
+ * checked before.
+ */
 export function blankUserIssues(messages: readonly Message[]): readonly Issue[] {
   return messages.flatMap(({ role, content }, index) =>
     role === "user" && isBlank(content) ? [blankIssue(["messages", index, "content"])] : [],
@@ -154,7 +160,10 @@ function blankIssue(path: Path): Issue {
   return issue(path, "empty", "a user message needs text that is not blank, an image or a file");
 }
 
-/** Returns whether content has nothing that a model could read. A pruned part has a marker, and replay data must be sent back. */
+/**
+ * Returns whether content has nothing that a model could read. A pruned part has a marker, and replay data must be sent
+ * back.
+ */
 function isBlank(content: unknown): boolean {
   if (typeof content === "string") return !/\S/.test(content);
   return Array.isArray(content) && content.every(isBlankPart);
@@ -263,8 +272,8 @@ function threadIssues(input: unknown, path: Path, pending: readonly string[]): r
 }
 
 /**
- * Calls without an answer, and answers without a call. Call ids are unique within a reply only, so an answer belongs to the oldest
- * unanswered call with its id. Linear in the number of messages and calls.
+ * Calls without an answer, and answers without a call. Call ids are unique within a reply only, so an answer belongs to
+ * the oldest unanswered call with its id. Linear in the number of messages and calls.
  */
 function pairingIssues(messages: readonly unknown[], path: Path, pending: readonly string[]): readonly Issue[] {
   const callsById = new Map<string, { readonly places: Path[]; answered: number }>();

@@ -1,5 +1,6 @@
-// The values that the inspection routes of the HTTP API send: turns of a session, the timeline of a turn, engines, workers, and the overview. Pages such as the studio
-// show them. They are here, in the lowest layer, so that a client in a browser has the same types as the server.
+// The values that the inspection routes of the HTTP API send: turns of a session, the timeline of a turn, engines,
+// workers, and the overview. Pages such as the studio show them. They are here, in the lowest layer, so that a client
+// in a browser has the same types as the server.
 
 import type { Usage } from "../call/usage.ts";
 import type { Failure } from "../failure/failure.ts";
@@ -29,21 +30,24 @@ export type TurnSummaryView = {
   /** Why the turn failed or is parked; otherwise `null`. */
   readonly failure: Failure | null;
   readonly limitWait: LimitWait | null;
-  /** Attempts that were thrown away so far: retries, attempts that a crash has ended, and restarted steps. The timeline shows them. */
+  /**
+   * Attempts that were thrown away so far: retries, attempts that a crash has ended, and restarted steps. The timeline
+   * shows them.
+   */
   readonly discarded: number;
 };
 
 /**
- * What a turn did and when, from its journal: one item for each row, in the order of the rows. A turn with many rows is read in pages. Text of an effect
- * that is still being performed is not part of it; the events of the turn have it.
+ * What a turn did and when, from its journal: one item for each row, in the order of the rows. A turn with many rows is
+ * read in pages. Text of an effect that is still being performed is not part of it; the events of the turn have it.
  */
 export type TurnTimeline = {
   readonly turn: TurnSummaryView;
   /** The time of the server when it read the rows, in milliseconds: the end of whatever is still open. */
   readonly now: number;
   /**
-   * The processes that have driven the turn, in order, as the rows of this page show them; on the last page also the process that drives the turn now. A claim that
-   * takes over follows a crash or a blocked process.
+   * The processes that have driven the turn, in order, as the rows of this page show them; on the last page also the
+   * process that drives the turn now. A claim that takes over follows a crash or a blocked process.
    */
   readonly claims: readonly TurnClaim[];
   readonly effects: readonly TimelineEffect[];
@@ -65,13 +69,19 @@ export type TurnClaim = {
   readonly takesOver: boolean;
 };
 
-/** A row of the journal: an effect with its result, or an item that answers no effect. Times are in milliseconds; `null` in rows of older releases. */
+/**
+ * A row of the journal: an effect with its result, or an item that answers no effect. Times are in milliseconds; `null`
+ * in rows of older releases.
+ */
 export type TimelineEffect = {
   /** The number of the row in the journal of the turn. */
   readonly ordinal: number;
   /** The id of the effect: `turn/step/kind`; `null`: the row answers no effect. */
   readonly effectId: string | null;
-  /** `checkpoint`: input that arrived was added. `environment`: model, instructions or tools were read. `restart`: the step was restarted by `recover`. */
+  /**
+   * `checkpoint`: input that arrived was added. `environment`: model, instructions or tools were read. `restart`: the
+   * step was restarted by `recover`.
+   */
   readonly kind: "model" | "tool" | "code" | "checkpoint" | "environment" | "cancel" | "failure" | "restart";
   /** The step, from 0. */
   readonly step: number;
@@ -97,7 +107,10 @@ export type TimelineEffect = {
   readonly failure: Failure | null;
   /** Attempts before the recorded one: retries after an error of the provider, and attempts that a crash has ended. */
   readonly discarded: readonly DiscardedAttempt[];
-  /** The turns of child agents that ran inside a tool call. They belong to the same session; `timeline` reads them by their id. */
+  /**
+   * The turns of child agents that ran inside a tool call. They belong to the same session; `timeline` reads them by
+   * their id.
+   */
   readonly children: readonly { readonly sessionId: string; readonly turnId: string | null }[];
 };
 
@@ -106,7 +119,10 @@ export type DiscardedAttempt = {
   /** `crash`: the process ended while it performed the effect. `retry`: the attempt failed and another followed. */
   readonly reason: "crash" | "retry";
   readonly epoch: number;
-  /** The number of the attempt, from 1; `null`: not known. An attempt that a crash has ended is repeated under the same number. */
+  /**
+   * The number of the attempt, from 1; `null`: not known. An attempt that a crash has ended is repeated under the same
+   * number.
+   */
   readonly attempt: number | null;
   /** When it began and ended, in milliseconds, as far as it is known. */
   readonly startedAt: number | null;
@@ -114,7 +130,10 @@ export type DiscardedAttempt = {
   readonly failure: Failure | null;
   /** How long the next attempt had to wait, in milliseconds; `null`: it did not. */
   readonly delayMs: number | null;
-  /** The beginning of the text that had arrived, at most 4,000 characters. Of an attempt that a crash has ended, as far as its process had stored it. */
+  /**
+   * The beginning of the text that had arrived, at most 4,000 characters. Of an attempt that a crash has ended, as far
+   * as its process had stored it.
+   */
   readonly text: string;
   /** The number of characters of the whole text. */
   readonly textLength: number;
@@ -123,7 +142,10 @@ export type DiscardedAttempt = {
 /** Everything that is stored about one row of the journal. */
 export type EffectDetail = {
   readonly ordinal: number;
-  /** The effect as it was ordered: a model call with its options, a tool call with its arguments; `null`: the row answers no effect. */
+  /**
+   * The effect as it was ordered: a model call with its options, a tool call with its arguments; `null`: the row
+   * answers no effect.
+   */
   readonly effect: Json;
   /** The journal item: the response, or another item. */
   readonly item: Json;
@@ -153,7 +175,10 @@ export type ToolView = {
   readonly inputSchema: JsonObject;
   /** Whether its calls wait for an approval. `sometimes`: a function decides for each call. */
   readonly approval: "always" | "sometimes" | "never";
-  /** What recovery does with a call that has started and has no recorded result: `safe` runs it again, `never` answers that its outcome is unknown, `ask` waits for a person. */
+  /**
+   * What recovery does with a call that has started and has no recorded result: `safe` runs it again, `never` answers
+   * that its outcome is unknown, `ask` waits for a person.
+   */
   readonly rerun: string;
 };
 
@@ -214,7 +239,10 @@ export type Overview = {
 /** Sums over turns. Costs are in US dollars. */
 export type OverviewSum = {
   readonly turns: number;
-  /** Turns by how they ended: `completed`, `waiting` (for a person), `failed`, `cancelled`, `parked`, `limited` (a budget or the step limit). */
+  /**
+   * Turns by how they ended: `completed`, `waiting` (for a person), `failed`, `cancelled`, `parked`, `limited` (a
+   * budget or the step limit).
+   */
   readonly outcomes: { readonly [outcome: string]: number };
   readonly inputTokens: number;
   readonly cachedInputTokens: number;

@@ -1,5 +1,5 @@
-// The values that the durable runtime returns about sessions and turns, and that its HTTP API sends. They are here, in the lowest layer, so
-// that a client in a browser has the same types as the server without importing the runtime.
+// The values that the durable runtime returns about sessions and turns, and that its HTTP API sends. They are here, in
+// the lowest layer, so that a client in a browser has the same types as the server without importing the runtime.
 
 import type { ModelReply } from "../call/reply.ts";
 import type { Usage } from "../call/usage.ts";
@@ -26,8 +26,9 @@ export type RuntimeEvent = {
 };
 
 /**
- * The result of a turn. The status `parked` means that the runtime does not continue the turn by itself, for example because its
- * replay diverged from its record; `waiting` means that pending calls need an answer first. `Output` is the type of the structured output.
+ * The result of a turn. The status `parked` means that the runtime does not continue the turn by itself, for example
+ * because its replay diverged from its record; `waiting` means that pending calls need an answer first. `Output` is the
+ * type of the structured output.
  */
 export type TurnEnd<Output = Json> = {
   /** The id of the turn; `null` if no turn was started. */
@@ -61,15 +62,21 @@ export type SessionSummary = {
   /** The id of the session. */
   readonly id: string;
   /**
-   * `metadata.title` if it is a text, else the beginning of the first user message: one line of at most 120 characters. `null`: there is neither, or an older release
-   * created the session.
+   * `metadata.title` if it is a text, else the beginning of the first user message: one line of at most 120 characters.
+   * `null`: there is neither, or an older release created the session.
    */
   readonly title: string | null;
   /** The name of the engine of the newest turn; `null`: no turn was started, or by an older release. */
   readonly engine: string | null;
-  /** The caller that the session belongs to (`calledBy` of the runtime); `null`: a program started it, or an older release. */
+  /**
+   * The caller that the session belongs to (`calledBy` of the runtime); `null`: a program started it, or an older
+   * release.
+   */
   readonly owner: string | null;
-  /** The callers whose input the newest turn has: the one that started it, and those of the turns that it continues. Empty: no caller did, or an older release. */
+  /**
+   * The callers whose input the newest turn has: the one that started it, and those of the turns that it continues.
+   * Empty: no caller did, or an older release.
+   */
   readonly startedBy: readonly string[];
   /** What the session waits for, as of its last committed turn. `turnStatus` is the state of the open turn. */
   readonly status: Session["status"];
@@ -102,8 +109,9 @@ export type SessionSummary = {
 /** Which sessions `list` returns. */
 export type SessionFilter = {
   /**
-   * `running`: a turn is open and not parked. `parked`: the open turn is parked. Without an open turn: `waiting` for an answer, an approval or a result; `failed`: the
-   * session needs `recover`; `ended`: it waits for the next message. Default: all.
+   * `running`: a turn is open and not parked. `parked`: the open turn is parked. Without an open turn: `waiting` for an
+   * answer, an approval or a result; `failed`: the session needs `recover`; `ended`: it waits for the next message.
+   * Default: all.
    */
   readonly status?: SessionFilterStatus;
   /** The name of the engine of the newest turn. Default: all. */
@@ -124,19 +132,31 @@ export type SessionView = {
   readonly length: number;
   /** The name of the engine that the session continues with. */
   readonly engine: string;
-  /** The caller that the session belongs to (`calledBy` of the runtime); `null`: a program started it, or an older release. */
+  /**
+   * The caller that the session belongs to (`calledBy` of the runtime); `null`: a program started it, or an older
+   * release.
+   */
   readonly owner: string | null;
-  /** The callers whose input the newest turn has: the one that started it, and those of the turns that it continues. Empty: no caller did, or an older release. */
+  /**
+   * The callers whose input the newest turn has: the one that started it, and those of the turns that it continues.
+   * Empty: no caller did, or an older release.
+   */
   readonly startedBy: readonly string[];
   /** The turn that is running, queued or parked; `null` if there is none. */
   readonly openTurn: OpenTurnView | null;
-  /** The ids of the turns that queued messages will start, in order of arrival. A turn is removed from the list when it starts. */
+  /**
+   * The ids of the turns that queued messages will start, in order of arrival. A turn is removed from the list when it
+   * starts.
+   */
   readonly queuedTurns: readonly string[];
   /** The session that this one was forked from; `null`: it is no fork. */
   readonly forkedFrom: ForkOrigin | null;
 };
 
-/** Where a fork comes from. `fork` stores it in the metadata of the new session, as `forkedFrom`. The original may have been deleted since. */
+/**
+ * Where a fork comes from. `fork` stores it in the metadata of the new session, as `forkedFrom`. The original may have
+ * been deleted since.
+ */
 export type ForkOrigin = {
   readonly sessionId: string;
   /** The number of messages that were copied. */
@@ -160,7 +180,10 @@ export type OpenTurnView = {
 
 /** A turn that was accepted and waits because a limit of the runtime is reached. Its status is `queued`. */
 export type LimitWait = {
-  /** What the limit counts: the turns of an engine, of a tenant, or of a limit key. A turn may be subject to several limits; this is one that it waits for. */
+  /**
+   * What the limit counts: the turns of an engine, of a tenant, or of a limit key. A turn may be subject to several
+   * limits; this is one that it waits for.
+   */
   readonly limit: "engine" | "tenant" | "key";
   /** Since when the turn waits, in milliseconds since 1970-01-01 UTC. */
   readonly since: number;

@@ -1,9 +1,10 @@
 // Sessions as data: a thread, a status, pending calls, usage, and a summary of the last run.
 //
-// The verbs that run a session are in `session/` (in memory) and `runtime/` (durable); each returns a new session. The helpers below change
-// the thread only.
+// The verbs that run a session are in `session/` (in memory) and `runtime/` (durable); each returns a new session. The
+// helpers below change the thread only.
 //
-// Invariant (S2): every call in the thread is either answered in the thread or listed in `pendingToolCalls`. `validateSession` checks it.
+// Invariant (S2): every call in the thread is either answered in the thread or listed in `pendingToolCalls`.
+// `validateSession` checks it.
 
 import type { Usage } from "../call/usage.ts";
 import type { Failure } from "../failure/failure.ts";
@@ -87,13 +88,15 @@ const sharedFields = {
   /** The code cell that waits for some of the pending calls. */
   suspendedCell: fallback(nullable(suspendedCellShape), null),
   /**
-   * The structured output of a run that waits for an answer: the JSON Schema of `output`, and `repair` (`null`: that of the engine). The run that
-   * continues the session asks for it, unless the call has an `output` of its own. `null` if no output is pending. The durable runtime stores the options with the turn instead.
+   * The structured output of a run that waits for an answer: the JSON Schema of `output`, and `repair` (`null`: that of
+   * the engine). The run that continues the session asks for it, unless the call has an `output` of its own. `null` if
+   * no output is pending. The durable runtime stores the options with the turn instead.
    */
   pendingOutput: fallback(nullable(pendingOutputShape), null),
   /**
-   * The records that protocols of one's own appended in all runs of this session; the next run passes them to its protocol. Empty with the built-in protocols. They
-   * are stored with the session and written whenever it changes, so records should be small.
+   * The records that protocols of one's own appended in all runs of this session; the next run passes them to its
+   * protocol. Empty with the built-in protocols. They are stored with the session and written whenever it changes, so
+   * records should be small.
    */
   protocolEvents: fallback(array(protocolEventShape), []),
   /** The sum of the usage of all runs of this session. */

@@ -1,5 +1,5 @@
-// What a person reads before deciding about a pending call, as plain text: for terminals, messages and elicitations. Interfaces with a form of their own show the
-// fields of `shown` instead.
+// What a person reads before deciding about a pending call, as plain text: for terminals, messages and elicitations.
+// Interfaces with a form of their own show the fields of `shown` instead.
 
 import type { PendingToolCall, ShownCall } from "./pending.ts";
 import type { ReplayPolicy } from "./tool.ts";
@@ -7,8 +7,9 @@ import type { ReplayPolicy } from "./tool.ts";
 import { visibleText } from "../message/visible-text.ts";
 
 /**
- * Returns what runs if a pending call is approved, as text for the person who decides: the tools that lead to the call, all its arguments, and what a crash
- * while it runs leads to. Nothing is left out; invisible characters are replaced by their code points ({@link visibleText}).
+ * Returns what runs if a pending call is approved, as text for the person who decides: the tools that lead to the call,
+ * all its arguments, and what a crash while it runs leads to. Nothing is left out; invisible characters are replaced by
+ * their code points ({@link visibleText}).
  *
  * @example
  * ```ts

@@ -1,11 +1,12 @@
 // Pending tool calls: calls that wait for a result, an answer or a decision, and which of these each reason accepts
 // (`answersByReason`).
 //
-// What a person approves is what runs (A1). `shown` is what an approval would run: the innermost call, with the arguments that the `beforeTool`
-// hook produced. `digest` identifies it. An interface shows `shown` and sends `digest` back with the decision; `decide` refuses another digest.
+// What a person approves is what runs (A1). `shown` is what an approval would run: the innermost call, with the
+// arguments that the `beforeTool` hook produced. `digest` identifies it. An interface shows `shown` and sends `digest`
+// back with the decision; `decide` refuses another digest.
 //
-// Invariant: `digest` is computed from the other fields whenever a pending call is built or read. A stored value of it is ignored, so calls
-// that older releases stored have one too.
+// Invariant: `digest` is computed from the other fields whenever a pending call is built or read. A stored value of it
+// is ignored, so calls that older releases stored have one too.
 
 import type { Json, JsonObject } from "../parse/json.ts";
 import type { Infer, InferUnion, Shape, WordOf } from "../parse/shape.ts";
@@ -33,8 +34,8 @@ import { toolValueShape } from "./tool-value.ts";
 import { replayPolicies, toolCallFields } from "./tool.ts";
 
 /**
- * Why a call waits. `manual`: the caller runs the tool. `approval`: it needs an approval. `question`: the tool asked the user.
- * `outcome_unknown`: it started before a crash, has no recorded result, and the replay policy is `ask`.
+ * Why a call waits. `manual`: the caller runs the tool. `approval`: it needs an approval. `question`: the tool asked
+ * the user. `outcome_unknown`: it started before a crash, has no recorded result, and the replay policy is `ask`.
  */
 export type PendingReason = WordOf<typeof pendingReasons>;
 export const pendingReasons = ["manual", "approval", "question", "outcome_unknown"] as const;
@@ -61,8 +62,8 @@ const answerCases = {
     arguments: fallback(nullable(jsonObject), null),
     by: fallback(nullable(string), null),
     /**
-     * The arguments that were shown, if a `beforeTool` hook had replaced those of the call. Absent, not `null`, otherwise: a decision is part of an effect, and
-     * recorded effects of older releases lack the field.
+     * The arguments that were shown, if a `beforeTool` hook had replaced those of the call. Absent, not `null`,
+     * otherwise: a decision is part of an effect, and recorded effects of older releases lack the field.
      */
     prepared: optional(jsonObject),
   },
@@ -96,7 +97,10 @@ const decisionCases = {
     answer: required(forwardedShape),
     /** The state that the handler stored with its question; `null` for a nested turn. */
     state: fallback(json, null),
-    /** A person approved the call before it waited: its arguments stay as they are (A1). Absent otherwise, for the reason of `prepared`. */
+    /**
+     * A person approved the call before it waited: its arguments stay as they are (A1). Absent otherwise, for the
+     * reason of `prepared`.
+     */
     approved: optional(isTrue),
   },
 };
@@ -115,15 +119,18 @@ export const handlerWait = "handler";
 /** The answer to a question whose deadline has passed. */
 export const deadlineAnswer = "(no answer arrived before the deadline)";
 
-/** Returns the arguments that a call runs with after a decision: those of the person, those that were shown, or those of the call. */
+/**
+ * Returns the arguments that a call runs with after a decision: those of the person, those that were shown, or those of
+ * the call.
+ */
 export function decidedArguments(call: Pick<ToolCall, "arguments">, decision: Decision | null): JsonObject | null {
   if (decision === null || decision.type === "deny") return call.arguments;
   return decision.arguments ?? (decision.type === "approve" ? decision.prepared : null) ?? call.arguments;
 }
 
 /**
- * Hints for the user interface. `inner` is written by the library and holds arguments, which are data of the conversation: they may contain what looks like a
- * credential.
+ * Hints for the user interface. `inner` is written by the library and holds arguments, which are data of the
+ * conversation: they may contain what looks like a credential.
  */
 export const waitOpts: Shape<JsonObject> = openObject<JsonObject & { readonly inner?: Json }>({ inner: json });
 
@@ -132,15 +139,21 @@ const shownCallFields = {
   name: required(string),
   /** The arguments, as the `beforeTool` hook left them; `null`: the model sent no JSON object. */
   arguments: fallback(nullable(jsonObject), null),
-  /** The names of the tools whose child turns lead to the call, outermost first. Empty: the model of the session made the call. */
+  /**
+   * The names of the tools whose child turns lead to the call, outermost first. Empty: the model of the session made
+   * the call.
+   */
   parents: fallback(array(string), []),
-  /** What a crash while the tool runs leads to; `null`: not known (a manual tool, a question, or a call stored by an older release). */
+  /**
+   * What a crash while the tool runs leads to; `null`: not known (a manual tool, a question, or a call stored by an
+   * older release).
+   */
   replay: fallback(nullable(oneOf<ReplayPolicy>(replayPolicies)), null),
 };
 
 /**
- * What a pending call runs if it is approved: for a call of a child agent the innermost call, otherwise the call of the model itself. Interfaces
- * show all of it to the person who decides (A3).
+ * What a pending call runs if it is approved: for a call of a child agent the innermost call, otherwise the call of the
+ * model itself. Interfaces show all of it to the person who decides (A3).
  */
 export type ShownCall = Infer<typeof shownCallFields>;
 
@@ -162,13 +175,16 @@ const pendingFields = {
   /** The code cell that made the call. The answer goes to the cell and not into the thread. */
   cellId: fallback(nullable(string), null),
   /**
-   * For a tool that runs a turn of its own: the call ids on the path down to the nested call that waits. For a tool that asked with
-   * `askAndResume`: the id of the call itself. Empty: the answer is not passed to the tool.
+   * For a tool that runs a turn of its own: the call ids on the path down to the nested call that waits. For a tool
+   * that asked with `askAndResume`: the id of the call itself. Empty: the answer is not passed to the tool.
    */
   path: fallback(array(string), []),
   /** What runs if the call is approved. Everything that a person must see before deciding. */
   shown: required(shownCallShape),
-  /** Identifies this wait and what is shown for it. Send it with a decision: if the call has changed meanwhile, the decision is refused. */
+  /**
+   * Identifies this wait and what is shown for it. Send it with a decision: if the call has changed meanwhile, the
+   * decision is refused.
+   */
   digest: required(string),
 };
 
@@ -208,10 +224,16 @@ function impliedShown({ name, arguments: args, path, opts }: Omit<PendingToolCal
 /** The parts of what is shown, by the names that {@link changedParts} reports. */
 const shownParts = ["tool", "arguments", "path", "policy", "wait"] as const;
 
-/** A part of a pending call that a digest covers. `wait`: which wait it is (its call, its reason), although it may show the same. */
+/**
+ * A part of a pending call that a digest covers. `wait`: which wait it is (its call, its reason), although it may show
+ * the same.
+ */
 export type ShownPart = (typeof shownParts)[number];
 
-/** The number of hex digits that the digest has for each part, so that a refusal can name the part. The first 64 digits cover all of them. */
+/**
+ * The number of hex digits that the digest has for each part, so that a refusal can name the part. The first 64 digits
+ * cover all of them.
+ */
 const partDigits = 4;
 
 /**
@@ -236,7 +258,9 @@ function digestOf(
   return sha256Text(canonicalJson(parts)) + ofParts.join("");
 }
 
-/** Names the parts of a call that differ from those a digest was computed for. Empty: the digest is that of the call. */
+/**
+ * Names the parts of a call that differ from those a digest was computed for. Empty: the digest is that of the call.
+ */
 export function changedParts({ digest }: PendingToolCall, presented: string): readonly ShownPart[] {
   if (presented === digest) return [];
   const changed = shownParts.filter((_, index) => digitsOfPart(digest, index) !== digitsOfPart(presented, index));

@@ -1,5 +1,6 @@
-// The outcome of a tool call, in two forms: `ToolOutcome` is for the program and the journal; the parts of a tool message are for the model.
-// This file owns the first form and the default conversion to the second (`toolOutcomeParts`).
+// The outcome of a tool call, in two forms: `ToolOutcome` is for the program and the journal; the parts of a tool
+// message are for the model. This file owns the first form and the default conversion to the second
+// (`toolOutcomeParts`).
 
 import type { ToolFailure } from "../failure/failure.ts";
 import type { ToolMessageStatus, UserPart } from "../message/message.ts";
@@ -41,8 +42,9 @@ const outcomeCases = {
   failure: { failure: required(toolFailureShape) },
   cancelled: { message: fallback(string, ""), raw: fallback(json, null) },
   /**
-   * The tool asks the user a question. With `answerAs: "user_message"` the answer is the next user message; with `"tool_result"` it is the
-   * result of the call, which stays pending until then. `opts` are hints for the user interface.
+   * The tool asks the user a question. With `answerAs: "user_message"` the answer is the next user message; with
+   * `"tool_result"` it is the result of the call, which stays pending until then. `opts` are hints for the user
+   * interface.
    */
   ask_user: {
     question: required(string),
@@ -91,12 +93,18 @@ export function toolOutcomeStatus(outcome: ToolOutcome): ToolMessageStatus {
   }
 }
 
-/** The text of a failure for the model: `{"error": message}`. All failures have this format, wherever they occur, unless the encoder of the run has another. */
+/**
+ * The text of a failure for the model: `{"error": message}`. All failures have this format, wherever they occur, unless
+ * the encoder of the run has another.
+ */
 export function toolFailureText({ message }: Pick<ToolFailure, "message">): string {
   return JSON.stringify({ error: message });
 }
 
-/** A line that states what happened, and the message if there is one. `raw` is left out: its content is not meant for the model. */
+/**
+ * A line that states what happened, and the message if there is one. `raw` is left out: its content is not meant for
+ * the model.
+ */
 function notice(head: string, message: string): readonly UserPart[] {
   return [textPart(message === "" ? head : `${head}\n${message}`)];
 }

@@ -39,8 +39,8 @@ export function toolResult(toolCallId: string, content: unknown, fields: ToolRes
 type ToolResultFields = Partial<Omit<ToolMessage, "role" | "toolCallId" | "content">>;
 
 function contentOf(value: unknown): unknown {
-  // A list that looks like parts is validated as parts and not encoded as JSON. Otherwise a typing error in a part would send its fields,
-  // such as base64 data, to the model as text.
+  // A list that looks like parts is validated as parts and not encoded as JSON. Otherwise a typing error in a part
+  // would send its fields, such as base64 data, to the model as text.
   if (typeof value === "string" || (Array.isArray(value) && value.length > 0 && value.every(looksLikePart)))
     return value;
   const encoded = encodeToolValue(value);

@@ -3,12 +3,13 @@
 // Two forms
 //   program  an attachment is an object built by `attachment()`, marked with a symbol that JSON cannot contain
 //   stored   an attachment is `{ "$everturn": "attachment", … }`
-// An object that has a key `$everturn` of its own is stored as `{ "$everturn": "object", "entries": … }`. This escaping prevents forgery:
-// data that a tool read from an untrusted page cannot become an attachment, for example one that names a local file.
+// An object that has a key `$everturn` of its own is stored as `{ "$everturn": "object", "entries": … }`. This escaping
+// prevents forgery: data that a tool read from an untrusted page cannot become an attachment, for example one that
+// names a local file.
 //
 // Invariants
-//   1. `decodeToolValue(encodeToolValue(value))` restores the value, apart from what `JSON.stringify` changes as well (`toJSON`, keys that
-//      are `undefined`).
+//   1. `decodeToolValue(encodeToolValue(value))` restores the value, apart from what `JSON.stringify` changes as well
+//      (`toJSON`, keys that are `undefined`).
 //   2. A value that JSON would silently lose (functions, cycles, `Map`, errors) is a failure with its path, not a gap.
 //   3. Depth and number of nodes are bounded in both directions.
 
@@ -116,14 +117,16 @@ export function isAttachment(value: unknown): value is Attachment {
 }
 
 /**
- * Encodes the value that a tool returned into its stored form. Like `JSON.stringify`, it calls `toJSON` (dates become text) and omits keys
- * that are `undefined`. A value that JSON would lose or change silently is a failure (`encoding_failed`) with the path.
+ * Encodes the value that a tool returned into its stored form. Like `JSON.stringify`, it calls `toJSON` (dates become
+ * text) and omits keys that are `undefined`. A value that JSON would lose or change silently is a failure
+ * (`encoding_failed`) with the path.
  */
 export function encodeToolValue(value: unknown): Result<ToolValue, ToolFailure> {
   try {
     return ok(new Encoding().encode(value === undefined ? null : value, 0));
   } catch (thrown) {
-    // `Encoding` throws a `ToolError` to leave its recursion. A `toJSON` method or a getter of the value may throw anything.
+    // `Encoding` throws a `ToolError` to leave its recursion. A `toJSON` method or a getter of the value may throw
+    // anything.
     if (thrown instanceof ToolError) return failed(thrown.failure);
     return failed(refusal([], "reading it threw an error", thrown).failure);
   }
@@ -203,8 +206,8 @@ function readAttachment(fields: unknown): Omit<StoredAttachment, typeof reserved
 }
 
 /**
- * Rejects instances whose content JSON does not see: errors, iterables such as `Map`, and instances without own properties. Other
- * instances are encoded by their own properties, as `JSON.stringify` does.
+ * Rejects instances whose content JSON does not see: errors, iterables such as `Map`, and instances without own
+ * properties. Other instances are encoded by their own properties, as `JSON.stringify` does.
  */
 function refuseOpaque(value: object, path: Path): void {
   const isError = typeof Reflect.get(value, "stack") === "string";
@@ -222,7 +225,10 @@ function refusal(path: Path, why: string, cause?: unknown): ToolError {
   });
 }
 
-/** Decodes the stored form. A malformed `$everturn` object is a failure (`invalid_return`): the encoder never writes one. */
+/**
+ * Decodes the stored form. A malformed `$everturn` object is a failure (`invalid_return`): the encoder never writes
+ * one.
+ */
 export function decodeToolValue(value: ToolValue): Result<ProgramValue, ToolFailure> {
   try {
     return ok(decode(value, []));
@@ -293,9 +299,9 @@ function isTextOrNull(value: Json): value is string | null {
 }
 
 /**
- * Renders a tool's value as the parts that the model sees. Text stays text (`"sunny"`), any other value becomes compact JSON
- * (`{"celsius":21}`), and an attachment keeps its position between the text before it and the text after it. The list has at
- * least one part, and no part is empty.
+ * Renders a tool's value as the parts that the model sees. Text stays text (`"sunny"`), any other value becomes compact
+ * JSON (`{"celsius":21}`), and an attachment keeps its position between the text before it and the text after it. The
+ * list has at least one part, and no part is empty.
  */
 export function toolValueParts(value: ToolValue): readonly UserPart[] {
   if (typeof value === "string") return [textPart(value === "" ? noOutput : value)];
@@ -311,7 +317,9 @@ class PartWriter {
   readonly #parts: UserPart[] = [];
   #text = "";
 
-  /** Writes a value that is in its stored form. Returns false if the value is malformed: `decodeToolValue` would fail. */
+  /**
+   * Writes a value that is in its stored form. Returns false if the value is malformed: `decodeToolValue` would fail.
+   */
   write(value: ToolValue, depth = 0): boolean {
     if (value === null || typeof value !== "object") {
       this.#text += JSON.stringify(value);

@@ -22,9 +22,10 @@ import {
 } from "../parse/shape.ts";
 
 /**
- * What recovery after a crash does with a tool call that has started and has no recorded result. `safe`: the tool runs again with the same
- * idempotency key (at-least-once). `never`: the tool does not run again (at-most-once), and the call is answered with the failure
- * `outcome_unknown`. `ask`: the call waits for a person to decide. The default is `never`.
+ * What recovery after a crash does with a tool call that has started and has no recorded result. `safe`: the tool runs
+ * again with the same idempotency key (at-least-once). `never`: the tool does not run again (at-most-once), and the
+ * call is answered with the failure `outcome_unknown`. `ask`: the call waits for a person to decide. The default is
+ * `never`.
  */
 export type ReplayPolicy = WordOf<typeof replayPolicies>;
 export const replayPolicies = ["safe", "never", "ask"] as const;
@@ -55,7 +56,10 @@ const providerToolFields = {
   options: fallback(settings, emptyObject),
 };
 
-/** A tool that a provider defines: one that it runs itself, such as a web search, or one whose calls the program runs, such as a shell. */
+/**
+ * A tool that a provider defines: one that it runs itself, such as a web search, or one whose calls the program runs,
+ * such as a shell.
+ */
 export type ProviderTool = Infer<typeof providerToolFields>;
 
 export const providerToolShape: Shape<ProviderTool> = object(providerToolFields);
@@ -76,8 +80,8 @@ const toolFields = {
   /** What recovery does with a call that has started and has no recorded result (H4). */
   replay: fallback(oneOf<ReplayPolicy>(replayPolicies), "never"),
   /**
-   * The provider's own tool that this tool runs the calls of, such as OpenAI's `shell`. It is sent instead of name, description and schema.
-   * Absent for an ordinary function tool.
+   * The provider's own tool that this tool runs the calls of, such as OpenAI's `shell`. It is sent instead of name,
+   * description and schema. Absent for an ordinary function tool.
    */
   providerTool: optional(providerToolShape),
   /** Data of the caller. The library stores it and does not interpret it. */
@@ -97,7 +101,10 @@ export const toolCallFields = {
   id: required(string),
   /** The name of the tool. */
   name: required(string),
-  /** The parsed arguments; `null` if the model's text is not a JSON object. The call then fails and the tool does not run. */
+  /**
+   * The parsed arguments; `null` if the model's text is not a JSON object. The call then fails and the tool does not
+   * run.
+   */
   arguments: required(nullable(jsonObject)),
   /** The arguments as the model wrote them; `null` if the provider sends an object. */
   rawArguments: fallback(nullable(string), null),

@@ -1,5 +1,6 @@
-// Ids of tool calls for clients that find a call by its id in a whole conversation. Providers repeat ids in later replies: servers that send none get `call_0`, `call_1`, … in each
-// reply. A call whose id is taken gets the suffix `#2`, `#3`, ….
+// Ids of tool calls for clients that find a call by its id in a whole conversation. Providers repeat ids in later
+// replies: servers that send none get `call_0`, `call_1`, … in each reply. A call whose id is taken gets the suffix
+// `#2`, `#3`, ….
 
 /** The ids under which a client knows the calls of a conversation. */
 export class UniqueCallIds {

@@ -1,7 +1,8 @@
 // The environment of a turn, and suspended code cells.
 //
-// An environment is pinned when a turn starts: a deploy changes the next turn, never an open one. A suspended cell holds the code, the
-// answers to its calls and its environment, so that any process can resume the cell by running it again with the recorded answers (Q5).
+// An environment is pinned when a turn starts: a deploy changes the next turn, never an open one. A suspended cell
+// holds the code, the answers to its calls and its environment, so that any process can resume the cell by running it
+// again with the recorded answers (Q5).
 
 import type { Infer, Shape } from "../parse/shape.ts";
 
@@ -59,8 +60,8 @@ const suspendedCellFields = {
 };
 
 /**
- * A code cell that waits for answers to tool calls it made. Running the code again with the recorded answers restores its state
- * (deterministic replay).
+ * A code cell that waits for answers to tool calls it made. Running the code again with the recorded answers restores
+ * its state (deterministic replay).
  */
 export type SuspendedCell = Infer<typeof suspendedCellFields>;
 

@@ -3,8 +3,8 @@
 // Events are for display and progress. The history of a conversation is the thread in the results, not the events.
 //
 // Invariants
-//   1. An event carries what changed. Only `step_completed` and `chat_completed` carry results, by reference; the durable event log
-//      stores neither of the two in full, so its size is linear in the number of steps.
+//   1. An event carries what changed. Only `step_completed` and `chat_completed` carry results, by reference; the
+//      durable event log stores neither of the two in full, so its size is linear in the number of steps.
 //   2. An adapter emits `ModelEvent`s only. The other events come from the performers and the narrator of the run.
 //   3. Deltas are advisory: the `*_completed` event of a block replaces the sum of its deltas.
 
@@ -65,7 +65,10 @@ const ofAttempt = {
   attempt: fallback(nullable(attemptShape), null),
 };
 
-/** The kind of checkpoint at which input can be added to a turn: before its first effect (only with a `beforeTurn` hook), after tools ran, or before the turn ends. */
+/**
+ * The kind of checkpoint at which input can be added to a turn: before its first effect (only with a `beforeTurn`
+ * hook), after tools ran, or before the turn ends.
+ */
 export type CheckpointKind = WordOf<typeof checkpointKinds>;
 export const checkpointKinds = ["before_turn", "after_work", "before_completion"] as const;
 
@@ -90,8 +93,9 @@ const modelEvents = {
   message_started: {
     message: required(assistantMessageShape),
     /**
-     * Where `null` in the text of a structured answer stands for an absent field: a reduced JSON Schema of the answer, whose optional fields were sent to the provider as nullable
-     * ones. `root`: the answer is the value of this field of the text, because the provider takes only objects. `partialOutput` reads it. Absent: nowhere.
+     * Where `null` in the text of a structured answer stands for an absent field: a reduced JSON Schema of the answer,
+     * whose optional fields were sent to the provider as nullable ones. `root`: the answer is the value of this field
+     * of the text, because the provider takes only objects. `partialOutput` reads it. Absent: nowhere.
      */
     addedNulls: optional(jsonObject),
   },
@@ -106,7 +110,9 @@ const modelEvents = {
   },
   /** More reasoning text. `id` distinguishes the reasoning blocks of one reply. */
   reasoning_delta: { id: fallback(nullable(string), null), delta: required(string) },
-  /** The full text of a reasoning block. It replaces the sum of its deltas. `redacted`: the provider withholds the text. */
+  /**
+   * The full text of a reasoning block. It replaces the sum of its deltas. `redacted`: the provider withholds the text.
+   */
   reasoning_completed: {
     id: fallback(nullable(string), null),
     text: required(string),
@@ -135,8 +141,9 @@ const modelEvents = {
   /** The usage of the model call so far. Cumulative: a later report replaces an earlier one. */
   usage: { usage: required(usageShape) },
   /**
-   * Something in the request was not sent to the provider, or was sent in another form. One event for each warning of the reply, at the start of every attempt at
-   * the model call. The event log has the warnings of the attempt that was recorded, after its `message_completed`.
+   * Something in the request was not sent to the provider, or was sent in another form. One event for each warning of
+   * the reply, at the start of every attempt at the model call. The event log has the warnings of the attempt that was
+   * recorded, after its `message_completed`.
    */
   warning: { warning: required(warningShape) },
   /** The reply is complete. `finishReason` is the library's word, `rawFinishReason` the provider's. */
@@ -176,14 +183,17 @@ const runEvents = {
   /** Progress that a running tool reports. Live only: it is not stored. */
   tool_progress: { id: required(string), name: required(string), progress: required(json), ...ofAttempt },
   /**
-   * The call of a tool has ended. `result` is the outcome for the program. Every call whose handler started has one such event in its turn, unless the
-   * call waits for an answer. A call that a cancel or a failed turn ended has a `result` of type `cancelled`.
+   * The call of a tool has ended. `result` is the outcome for the program. Every call whose handler started has one
+   * such event in its turn, unless the call waits for an answer. A call that a cancel or a failed turn ended has a
+   * `result` of type `cancelled`.
    */
   tool_execution_completed: {
     id: required(string),
     name: required(string),
     result: required(toolOutcomeShape),
-    /** Measured by the process that ran the tool, in milliseconds; `null`: not measured. A replay does not compare it. */
+    /**
+     * Measured by the process that ran the tool, in milliseconds; `null`: not measured. A replay does not compare it.
+     */
     durationMs: fallback(nullable(number), null),
   },
   /** The answer to a call as the model sees it: the fields of its tool message. */
@@ -198,7 +208,10 @@ const runEvents = {
   /** A call waits for an approval before it runs. */
   approval_requested: {
     toolCallId: required(string),
-    /** The name of the tool that the model called. Show `shown` instead: the call of a child agent may be the one that waits. */
+    /**
+     * The name of the tool that the model called. Show `shown` instead: the call of a child agent may be the one that
+     * waits.
+     */
     toolName: required(string),
     /** The arguments as the model sent them. */
     arguments: required(jsonObject),

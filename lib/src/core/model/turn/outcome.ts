@@ -1,13 +1,14 @@
-// How a turn ended, at three levels of detail: the outcome of the turn, the halted reason of the run, the status of the session.
+// How a turn ended, at three levels of detail: the outcome of the turn, the halted reason of the run, the status of the
+// session.
 //
-// The table `endings` is the only mapping from an outcome to the other two. The run, the session verbs, the runtime and the HTTP
-// protocols all use `haltedReasonOf` and `sessionStatusOf`, so the three values never disagree.
+// The table `endings` is the only mapping from an outcome to the other two. The run, the session verbs, the runtime and
+// the HTTP protocols all use `haltedReasonOf` and `sessionStatusOf`, so the three values never disagree.
 //
 // Invariants
 //   1. Every outcome type has a row: a new member of `TurnOutcome` does not compile without one.
 //   2. A session whose status would be `completed` or `idle` is `awaiting_tools` while pending calls are undecided.
-//   3. A turn that waits for several things at once has one outcome, by this precedence: `ask_user`, `manual_tool_calls`, `approval`,
-//      `outcome_unknown`.
+//   3. A turn that waits for several things at once has one outcome, by this precedence: `ask_user`,
+//      `manual_tool_calls`, `approval`, `outcome_unknown`.
 
 import type { Infer, InferUnion, Shape, WordOf } from "../parse/shape.ts";
 import type { SessionStatus } from "../session/session-status.ts";
@@ -29,7 +30,9 @@ export type CancelEvidence = Infer<typeof cancelEvidenceFields>;
 
 export const cancelEvidenceShape: Shape<CancelEvidence> = object(cancelEvidenceFields);
 
-/** The budget of a run that was used up. `no_progress` counts consecutive model calls without a successful tool call. */
+/**
+ * The budget of a run that was used up. `no_progress` counts consecutive model calls without a successful tool call.
+ */
 export type Budget = WordOf<typeof budgets>;
 export const budgets = ["steps", "tokens", "cost", "time", "no_progress"] as const;
 
@@ -60,7 +63,10 @@ const outcomeCases = {
   manual_tool_calls: {},
   /** Calls wait for an approval or a denial. */
   approval: {},
-  /** Calls without a recorded result, started before a crash, wait for a person to decide about them (replay policy `ask`). */
+  /**
+   * Calls without a recorded result, started before a crash, wait for a person to decide about them (replay policy
+   * `ask`).
+   */
   outcome_unknown: {},
   /** A tool ended the run with a reason of its own (`halt`). */
   halted: { reason: required(string), toolCallId: required(string), value: fallback(toolValueShape, null) },
@@ -93,7 +99,8 @@ export type TurnOutcome = InferUnion<"type", typeof outcomeCases>;
 
 export const outcomeShape: Shape<TurnOutcome> = variant("type", outcomeCases);
 
-// The intersection with `NonNullable<unknown>` keeps the known literals in editor completions; `string` alone would absorb them.
+// The intersection with `NonNullable<unknown>` keeps the known literals in editor completions; `string` alone would
+// absorb them.
 /** Why a run ended: a reason of the library, or the reason of a tool that called `halt`. */
 export type HaltedReason = KnownHaltedReason | (string & NonNullable<unknown>);
 
@@ -152,8 +159,8 @@ export function haltedReasonOf(outcome: TurnOutcome): HaltedReason {
 }
 
 /**
- * Facts besides the outcome that decide the status. `callsWait`: some pending calls have neither an answer nor a decision.
- * `lastStepDone`: the single step that ran (`stop_after`) would have ended the run anyway.
+ * Facts besides the outcome that decide the status. `callsWait`: some pending calls have neither an answer nor a
+ * decision. `lastStepDone`: the single step that ran (`stop_after`) would have ended the run anyway.
  */
 export type StatusFacts = { readonly callsWait?: boolean; readonly lastStepDone?: boolean };
 

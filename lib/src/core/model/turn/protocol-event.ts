@@ -11,7 +11,10 @@ const protocolEventFields = {
   event: required(json),
 };
 
-/** A record that a protocol of one's own appended. A protocol gets the records with its own name in later turns of the session. */
+/**
+ * A record that a protocol of one's own appended. A protocol gets the records with its own name in later turns of the
+ * session.
+ */
 export type ProtocolEvent = Infer<typeof protocolEventFields>;
 
 export const protocolEventShape: Shape<ProtocolEvent> = object(protocolEventFields);

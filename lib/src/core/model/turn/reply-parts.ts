@@ -1,4 +1,5 @@
-// The parts of a reply (`text/0`, `reasoning/0`, `text/1`): which part a delta belongs to, and how much of each part was received.
+// The parts of a reply (`text/0`, `reasoning/0`, `text/1`): which part a delta belongs to, and how much of each part
+// was received.
 
 import type { AssistantMessage } from "../message/message.ts";
 import type { TurnEvent } from "./event.ts";
@@ -20,8 +21,8 @@ export function deltaText(
 }
 
 /**
- * Assigns deltas to parts of the reply (`text/0`, `reasoning/0`, `text/1`) and counts the length of each part. Parts are separated as in the
- * message that the reply becomes: by block id, and without ids by a change of kind.
+ * Assigns deltas to parts of the reply (`text/0`, `reasoning/0`, `text/1`) and counts the length of each part. Parts
+ * are separated as in the message that the reply becomes: by block id, and without ids by a change of kind.
  */
 export class ReplyParts {
   /** The part of the newest block, by kind and id. */
@@ -51,7 +52,10 @@ export class ReplyParts {
   }
 }
 
-/** A text of a complete reply that a reader lacks: `index` is that of its part in the content, `offset` how much of the part was read. */
+/**
+ * A text of a complete reply that a reader lacks: `index` is that of its part in the content, `offset` how much of the
+ * part was read.
+ */
 type MissingText = {
   readonly type: "text" | "reasoning";
   readonly part: string;

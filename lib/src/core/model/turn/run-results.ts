@@ -1,5 +1,6 @@
-// The results of a step and of a run. These are the only stored types with optional keys: `metadata` has a key only if it applies, so
-// `{}` means that there are no details. stored.types.ts exempts exactly these two types from the rule "absent is null".
+// The results of a step and of a run. These are the only stored types with optional keys: `metadata` has a key only if
+// it applies, so `{}` means that there are no details. stored.types.ts exempts exactly these two types from the rule
+// "absent is null".
 
 import type { Infer, InferOptional, Shape } from "../parse/shape.ts";
 import type { Budget, TurnOutcome } from "./outcome.ts";
@@ -50,7 +51,9 @@ const haltDetails = {
 
 const stepMetadataFields = {
   ...haltDetails,
-  /** Why the step halted the run: `ask_user`, `tool_error`, `cancelled`, or the reason of a tool. Absent if it did not. */
+  /**
+   * Why the step halted the run: `ask_user`, `tool_error`, `cancelled`, or the reason of a tool. Absent if it did not.
+   */
   haltedReason: optional(haltedReasonShape),
   /** Set when no handler ran because the caller runs the tools. */
   mode: optional(oneOf(["manual"])),
@@ -141,7 +144,10 @@ const chatResultFields = {
   usage: fallback(usageShape, noUsage),
   /** The records that a protocol of one's own appended in this run. Empty with the built-in protocols. */
   protocolEvents: fallback(array(protocolEventShape), []),
-  /** The received part of a structured call (`structuredFinalize`) that was cancelled. It is not in the thread; a cancelled reply of the loop is. */
+  /**
+   * The received part of a structured call (`structuredFinalize`) that was cancelled. It is not in the thread; a
+   * cancelled reply of the loop is.
+   */
   partial: fallback(nullable(assistantMessageShape), null),
   /** Details about the end of the run, for example `metadata.error`. */
   metadata: fallback(chatMetadataShape, {}),

@@ -1,4 +1,5 @@
-// Turn causes. The kernel renders them (core/kernel/history/turn-cause.ts); hooks of an engine return them; the runtime stores them in its inbox.
+// Turn causes. The kernel renders them (core/kernel/history/turn-cause.ts); hooks of an engine return them; the runtime
+// stores them in its inbox.
 
 import type { Infer, Shape } from "../parse/shape.ts";
 

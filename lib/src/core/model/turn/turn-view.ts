@@ -1,16 +1,21 @@
-// Folds the events of one turn into what a reader shows: the messages so far, the blocks of the open reply, and the calls with their states.
+// Folds the events of one turn into what a reader shows: the messages so far, the blocks of the open reply, and the
+// calls with their states.
 //
 // Theory of operation
-//   A reader passes every event to `add`, in order, as it gets them: from a run in memory (`TurnEvent`) or from a stream of the runtime (`RuntimeEvent`, which
-//   has the part and the offset of each delta). `add` returns what the event changed, for consumers that write a stream of their own (the dialects of HTTP, a
-//   terminal). `snapshot` is the whole, for consumers that draw it again.
+//   A reader passes every event to `add`, in order, as it gets them: from a run in memory (`TurnEvent`) or from a
+//   stream of the runtime (`RuntimeEvent`, which has the part and the offset of each delta). `add` returns what the
+//   event changed, for consumers that write a stream of their own (the dialects of HTTP, a terminal). `snapshot` is the
+//   whole, for consumers that draw it again.
 //
 // Invariants
-//   1. Each character of a text, and of the arguments of a call, is reported once, as deltas or with the complete reply, also to a reader that joins late or gets
-//      deltas again. Text after a lost delta is reported with the complete reply.
+//   1. Each character of a text, and of the arguments of a call, is reported once, as deltas or with the complete
+//      reply, also to a reader that joins late or gets deltas again. Text after a lost delta is reported with the
+//      complete reply.
 //   2. A view of stored events alone, without deltas, ends in the same snapshot as one of all events.
-//   3. `step_reset` discards the open reply; with the reason `restart` also the reply of the open step and its calls. Earlier steps stay.
-//   4. The cost of a delta does not depend on what came before it. A snapshot is built when it is read, and is the same object until the view changes.
+//   3. `step_reset` discards the open reply; with the reason `restart` also the reply of the open step and its calls.
+//      Earlier steps stay.
+//   4. The cost of a delta does not depend on what came before it. A snapshot is built when it is read, and is the same
+//      object until the view changes.
 
 import type { Failure } from "../failure/failure.ts";
 import type { AssistantMessage, Message, ToolMessage } from "../message/message.ts";
@@ -32,9 +37,10 @@ import { missingTexts, ReplyParts } from "./reply-parts.ts";
 /** A turn as its events show it. Plain data: the same object until the view changes. */
 export type TurnSnapshot = {
   /**
-   * The messages that the turn has added so far: replies, the answers to their calls in call order, and input that was added to the open turn. They have no ids.
-   * What no event reports is missing until the session is read after the turn: the answers to calls that were not run (denied, of an unknown tool, of a reply that was
-   * cut off, of a cancelled turn), results that were submitted, the question of a tool, and the output of a code cell.
+   * The messages that the turn has added so far: replies, the answers to their calls in call order, and input that was
+   * added to the open turn. They have no ids. What no event reports is missing until the session is read after the
+   * turn: the answers to calls that were not run (denied, of an unknown tool, of a reply that was cut off, of a
+   * cancelled turn), results that were submitted, the question of a tool, and the output of a code cell.
    */
   readonly messages: readonly Message[];
   /** The blocks of the reply that is being received, in order; empty if there is none. */
@@ -70,7 +76,10 @@ export type TurnBlock =
 export type TurnCall = {
   readonly id: string;
   readonly name: string;
-  /** The arguments that the handler was started with, otherwise those of the model; `null`: they are not known or not an object. */
+  /**
+   * The arguments that the handler was started with, otherwise those of the model; `null`: they are not known or not an
+   * object.
+   */
   readonly arguments: JsonObject | null;
   /** `called`: not started yet. `waiting`: for a person or for the program. `failed`: also a call that was not run. */
   readonly state: "called" | "running" | "waiting" | "succeeded" | "failed" | "cancelled";
@@ -99,7 +108,10 @@ export type TurnChange =
   | { readonly type: "call_started"; readonly id: string; readonly name: string; readonly providerExecuted: boolean }
   /** New text of the arguments of a call. It is reported only if all text before it was. */
   | { readonly type: "arguments"; readonly id: string; readonly delta: string }
-  /** A call of a complete reply. `isReported`: the text of its arguments is the one that was reported; `false`: the provider has changed it. */
+  /**
+   * A call of a complete reply. `isReported`: the text of its arguments is the one that was reported; `false`: the
+   * provider has changed it.
+   */
   | {
       readonly type: "call";
       readonly call: ToolCall;
@@ -112,7 +124,10 @@ export type TurnChange =
   | { readonly type: "reply"; readonly message: AssistantMessage }
   /** A call was started, has reported progress, was answered, waits, or gets no further events. */
   | { readonly type: "call_changed"; readonly call: TurnCall }
-  /** The open reply was discarded; another attempt follows. `reply`: the complete reply of a step that is restarted; otherwise `null`. `callIds`: the calls of both. */
+  /**
+   * The open reply was discarded; another attempt follows. `reply`: the complete reply of a step that is restarted;
+   * otherwise `null`. `callIds`: the calls of both.
+   */
   | {
       readonly type: "discarded";
       readonly blocks: readonly TurnBlock[];
@@ -120,7 +135,10 @@ export type TurnChange =
       readonly callIds: readonly string[];
     };
 
-/** A block while it grows. Appending to a string is constant in time; it is copied when the text is read. `isWhole`: no text of the arguments is missing. */
+/**
+ * A block while it grows. Appending to a string is constant in time; it is copied when the text is read. `isWhole`: no
+ * text of the arguments is missing.
+ */
 type OpenBlock =
   | { readonly type: "text" | "reasoning"; readonly part: string; text: string }
   | { readonly type: "call"; readonly part: string; readonly name: string; text: string; isWhole: boolean };
@@ -161,8 +179,8 @@ export class TurnView {
   #snapshot: TurnSnapshot | null = null;
 
   /**
-   * `received`: the number of characters of each part of the open reply that the reader already has, if it continues inside of a reply. The blocks of that reply then
-   * have the text after them. Default: none.
+   * `received`: the number of characters of each part of the open reply that the reader already has, if it continues
+   * inside of a reply. The blocks of that reply then have the text after them. Default: none.
    */
   constructor({ received }: { readonly received?: ReadonlyMap<string, number> } = {}) {
     this.#received = new Map(received);
@@ -332,7 +350,10 @@ export class TurnView {
     return { changes: [...started, ...rest], isReported: true };
   }
 
-  /** The complete reply: reports the text that did not arrive as deltas, the calls and the other parts, in the order of the content. */
+  /**
+   * The complete reply: reports the text that did not arrive as deltas, the calls and the other parts, in the order of
+   * the content.
+   */
   #complete(message: AssistantMessage): readonly TurnChange[] {
     const { content, toolCalls } = message;
     const changes: TurnChange[] = [];
@@ -372,7 +393,10 @@ export class TurnView {
     return changes;
   }
 
-  /** What was received of the reply during which the turn was cancelled. A turn that was cancelled at another time has the reply of its last step in the same place. */
+  /**
+   * What was received of the reply during which the turn was cancelled. A turn that was cancelled at another time has
+   * the reply of its last step in the same place.
+   */
   #completeCancelled(message: AssistantMessage | null): readonly TurnChange[] {
     if (message === null) return [];
     const replies = [...this.#messages, ...this.#step.messages].filter(({ role }) => role === "assistant");
@@ -400,7 +424,10 @@ export class TurnView {
     return unanswered.flatMap(({ id }) => this.#change(id, null, { state: waiting.has(id) ? "waiting" : state }));
   }
 
-  /** The first event of a reply ends the step before it, or the answers to calls of an earlier turn, with which a turn may start. */
+  /**
+   * The first event of a reply ends the step before it, or the answers to calls of an earlier turn, with which a turn
+   * may start.
+   */
   #startStep(): void {
     const hasAnswers = [...this.#step.calls.values()].some(({ answer }) => answer !== null);
     if (this.#step.messages.length > 0 || hasAnswers) this.#endStep();
@@ -441,7 +468,10 @@ function newStep(): OpenStep {
   return { messages: [], calls: new Map(), failure: null, isOver: false };
 }
 
-/** The answers to calls of an earlier turn, in their order of arrival; then the reply of a step and the answers to its calls, in call order. */
+/**
+ * The answers to calls of an earlier turn, in their order of arrival; then the reply of a step and the answers to its
+ * calls, in call order.
+ */
 function stepMessages({ messages, calls }: OpenStep): readonly Message[] {
   const ownCalls = messages.flatMap((message) => (message.role === "assistant" ? message.toolCalls : []));
   const ownIds = new Set(ownCalls.map(({ id }) => id));

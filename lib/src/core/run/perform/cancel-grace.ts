@@ -1,10 +1,11 @@
 // The cancel grace of a run (`cancelGraceMs`): the time that running tools have to answer after a cancel.
 //
 // Theory of operation
-//   A cancel aborts the signals of all performers at once. Handlers that have started may still return. Their responses are settled into the
-//   journal as usual, and the cancel follows them (run.ts). `wait` resolves when the turn has accepted the response of every started call, or
-//   after the grace, whichever is first. A call without a response is then answered as cancelled.
-//   Nothing starts within the grace: a call that waits for a permit, a hook, its approval gate or a retry is answered as cancelled.
+//   A cancel aborts the signals of all performers at once. Handlers that have started may still return. Their responses
+//   are settled into the journal as usual, and the cancel follows them (run.ts). `wait` resolves when the turn has
+//   accepted the response of every started call, or after the grace, whichever is first. A call without a response is
+//   then answered as cancelled. Nothing starts within the grace: a call that waits for a permit, a hook, its approval
+//   gate or a retry is answered as cancelled.
 //
 // Invariants
 //   1. The grace is bounded: `wait` resolves after `ms` on the clock of the engine, whatever the handlers do.

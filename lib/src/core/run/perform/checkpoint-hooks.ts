@@ -17,7 +17,10 @@ export async function callBeforeTurn(plan: RunPlan, id: string, turn: Turn): Pro
   return isAbort(directive) ? aborted(plan, id, directive) : checkpointDelivered(id, inputOf(directive));
 }
 
-/** Calls `onCheckpoint`, then claims input. The hook comes first: input that a turn has claimed and then aborts would be lost. */
+/**
+ * Calls `onCheckpoint`, then claims input. The hook comes first: input that a turn has claimed and then aborts would be
+ * lost.
+ */
 export async function callOnCheckpoint(
   plan: RunPlan,
   inbox: Inbox,
@@ -44,7 +47,10 @@ type Returned = CheckpointDirective | undefined;
 
 const inputFields = ["messages", "transientMessages", "turnCauses"] as const;
 
-/** Checks what a hook of a program without a compiler returned: an abort that is misspelt must not continue the turn. Throws `MisuseError`. */
+/**
+ * Checks what a hook of a program without a compiler returned: an abort that is misspelt must not continue the turn.
+ * Throws `MisuseError`.
+ */
 function checkDirective(hook: string, directive: unknown): void {
   if (directive === null || directive === undefined) return;
   const refuse = (what: string, path: readonly string[] = []) => {
@@ -79,7 +85,10 @@ function aborted({ requestId }: RunPlan, id: string, { reason }: { readonly reas
   return checkpointDelivered(id, { verdict: { type: "abort", evidence } });
 }
 
-/** The input of a directive. Throws `MisuseError` for an invalid message and `ValidationError` for a user message without text. */
+/**
+ * The input of a directive. Throws `MisuseError` for an invalid message and `ValidationError` for a user message
+ * without text.
+ */
 function inputOf(directive: Exclude<Returned, { readonly type: "abort" }>): CheckpointDelivery {
   const messages = (directive?.messages ?? []).map(message);
   const transientMessages = (directive?.transientMessages ?? []).map(message);

@@ -1,7 +1,10 @@
-// The performer of `checkpoint`: decides whether the turn continues (budgets, `haltWhen`, hooks), then claims input for it.
+// The performer of `checkpoint`: decides whether the turn continues (budgets, `haltWhen`, hooks), then claims input for
+// it.
 //
-// The verdict comes first, and input is claimed only if another model call will follow (Q11): claimed input is removed from the inbox, so input claimed
-// for a turn that ends would be lost to the model. The hooks `beforeTurn` and `onCheckpoint` are called by checkpoint-hooks.ts. Budgets use recorded data only (core/run/transition-events.ts), so a replay gives the same verdict (Q12).
+// The verdict comes first, and input is claimed only if another model call will follow (Q11): claimed input is removed
+// from the inbox, so input claimed for a turn that ends would be lost to the model. The hooks `beforeTurn` and
+// `onCheckpoint` are called by checkpoint-hooks.ts. Budgets use recorded data only (core/run/transition-events.ts), so
+// a replay gives the same verdict (Q12).
 
 import type { AskCheckpoint, CheckpointDelivered, Turn, Verdict } from "../../kernel/internal.ts";
 import type { StepResult } from "../../model/internal.ts";
@@ -27,7 +30,10 @@ export type Account = {
   readonly lastStep: StepResult | null;
 };
 
-/** Returns the verdict and the input of a checkpoint. Rejects if a function of the caller throws or returns an invalid directive. */
+/**
+ * Returns the verdict and the input of a checkpoint. Rejects if a function of the caller throws or returns an invalid
+ * directive.
+ */
 export async function performCheckpoint(
   plan: RunPlan,
   inbox: Inbox,
@@ -47,15 +53,17 @@ export async function performCheckpoint(
     if (halts) return checkpointDelivered(id, { verdict: { type: "halt_when" } });
     if (exhaustedBudget !== null) return checkpointDelivered(id, { verdict: exhaustedBudget });
   }
-  // At `before_completion` the turn has its answer and completes. An exhausted budget only prevents another step, so no input is claimed.
+  // At `before_completion` the turn has its answer and completes. An exhausted budget only prevents another step, so no
+  // input is claimed.
   if (effect.last || exhaustedBudget !== null) return checkpointDelivered(id);
   if (plan.options.onCheckpoint === undefined) return checkpointDelivered(id, await inbox.claim(effect, turn));
   return callOnCheckpoint(plan, inbox, effect, checkpoint, turn);
 }
 
 /**
- * The first budget that is exhausted; `null`: none. Tokens and cost include what the session spent before this run. After a reply of unknown usage a
- * budget for it counts as exhausted: otherwise a provider that reports no usage would have no budget at all.
+ * The first budget that is exhausted; `null`: none. Tokens and cost include what the session spent before this run.
+ * After a reply of unknown usage a budget for it counts as exhausted: otherwise a provider that reports no usage would
+ * have no budget at all.
  */
 function budgetVerdict({ limits: { budgets }, spentBefore }: RunPlan, account: Account, turn: Turn): Verdict | null {
   const sum = exactSum(spentBefore, turn.usage);

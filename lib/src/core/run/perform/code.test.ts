@@ -1,4 +1,5 @@
-// The total time of a code cell: it is limited over all runs of the cell, in memory and over the turns of a durable session.
+// The total time of a code cell: it is limited over all runs of the cell, in memory and over the turns of a durable
+// session.
 
 import type { CellResult, CellRun, CodeExecutor } from "../../engine/internal.ts";
 
@@ -12,7 +13,10 @@ const code = "```javascript\nfor (;;) await look({});\n```";
 const cell = [{ type: "text", text: code } as const];
 const answer = [{ type: "text", text: "I stopped." } as const];
 
-/** An executor whose cells make one call after the other. `ranMs`: what it reports for each run. `limits` lists the time limit of each run. */
+/**
+ * An executor whose cells make one call after the other. `ranMs`: what it reports for each run. `limits` lists the time
+ * limit of each run.
+ */
 function endless(ranMs: number | null, onRun: (run: CellRun) => Promise<CellResult | null> = async () => null) {
   const limits: number[] = [];
   const executor: CodeExecutor = {

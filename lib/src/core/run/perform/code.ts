@@ -1,9 +1,10 @@
 // The performer of `run_code`: runs a code cell in the executor of the engine (Q5).
 //
-// The executor gets the code and the calls made so far with their answers. It resumes a paused cell, or runs the cell again from the start and answers the
-// same calls from the list. It returns the next calls, or the end of the cell.
+// The executor gets the code and the calls made so far with their answers. It resumes a paused cell, or runs the cell
+// again from the start and answers the same calls from the list. It returns the next calls, or the end of the cell.
 //
-// Each run has limits of its own, and the number of runs grows with the calls. So the time of all runs is summed up with the cell (`ranMs`), and a run gets at most what `totalTimeMs` leaves.
+// Each run has limits of its own, and the number of runs grows with the calls. So the time of all runs is summed up
+// with the cell (`ranMs`), and a run gets at most what `totalTimeMs` leaves.
 
 import type { CellSettings } from "../../engine/internal.ts";
 import type { CodeCalls, CodeFailed, CodeFinished, RunCode, Turn } from "../../kernel/internal.ts";
@@ -19,7 +20,10 @@ import { forModel } from "./tool-answer.ts";
 /** What a cell needs from the run besides its plan. */
 type CodeRun = { readonly signal: AbortSignal; readonly tenant: string | null; readonly spans: RunSpans };
 
-/** Runs a cell until it ends or makes calls. An executor that throws makes the cell fail; this function does not reject for it. Rejects if the engine has no executor. */
+/**
+ * Runs a cell until it ends or makes calls. An executor that throws makes the cell fail; this function does not reject
+ * for it. Rejects if the engine has no executor.
+ */
 export async function performCode(
   plan: RunPlan,
   { signal, tenant, spans }: CodeRun,
@@ -68,7 +72,8 @@ export async function performCode(
     const durationMs = plan.clock.now() - startedAt;
     switch (result.type) {
       case "calls": {
-        // Call ids are derived from the cell and the position of the call, so they are the same when the cell runs again.
+        // Call ids are derived from the cell and the position of the call, so they are the same when the cell runs
+        // again.
         const toolCalls = result.calls.map(({ name, arguments: args }, index) =>
           toolCall({ id: `${cellId}/${calls.length + index}`, name, arguments: args }),
         );
@@ -103,8 +108,8 @@ export async function performCode(
     return codeFailed(id, "the executor returned an invalid result", { durationMs });
   } catch (error) {
     span.fail(error);
-    // The executor cannot run any cell, for example because its packages are not installed. The model cannot correct that: the run rejects, and a
-    // durable turn stays open until a process has a working executor.
+    // The executor cannot run any cell, for example because its packages are not installed. The model cannot correct
+    // that: the run rejects, and a durable turn stays open until a process has a working executor.
     if (isEverturnError(error) && error.failure.type === "engine_error") throw error;
     return codeFailed(id, toCause(error)?.message ?? "the executor threw", {
       durationMs: plan.clock.now() - startedAt,
@@ -112,7 +117,10 @@ export async function performCode(
   }
 }
 
-/** The code executor of the engine. Throws `EngineError` if it has none: a turn that is continued may have got another engine. */
+/**
+ * The code executor of the engine. Throws `EngineError` if it has none: a turn that is continued may have got another
+ * engine.
+ */
 function settingsOf({ protocol }: RunPlan): CellSettings {
   const settings = cellSettingsOf(protocol);
   if (settings !== null) return settings;

@@ -14,7 +14,10 @@ import {
   truncateMiddle,
 } from "../../model/internal.ts";
 
-/** The default result encoder: text as it is, other values as JSON, attachments as parts, a failure as `{"error": message}`. */
+/**
+ * The default result encoder: text as it is, other values as JSON, attachments as parts, a failure as
+ * `{"error": message}`.
+ */
 export const encodeAsJson: ToolResultEncoder = (result) =>
   result.type === "ok"
     ? plainIfText(toolValueParts(orThrow(encodeToolValue(result.value))))
@@ -26,9 +29,10 @@ function plainIfText(parts: readonly UserPart[]): ToolMessage["content"] {
 }
 
 /**
- * Cuts each text to `maxLength` characters: the middle is replaced by a marker that says how much is missing. The answer of a provider tool (`isStructured`) may be a
- * JSON text with a form that the API defines: the strings in it are cut instead, so that it stays JSON. A part that is cut loses its provider options, because they may
- * hold the text too (`searchResultPart`).
+ * Cuts each text to `maxLength` characters: the middle is replaced by a marker that says how much is missing. The
+ * answer of a provider tool (`isStructured`) may be a JSON text with a form that the API defines: the strings in it are
+ * cut instead, so that it stays JSON. A part that is cut loses its provider options, because they may hold the text too
+ * (`searchResultPart`).
  */
 export function cutContent(
   content: ToolMessage["content"],

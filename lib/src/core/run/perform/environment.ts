@@ -8,8 +8,9 @@ import { priceOf, withCatalogData } from "../../engine/internal.ts";
 import { MisuseError } from "../../model/internal.ts";
 
 /**
- * Returns the changed environment, or `null` for no change. Fails the turn with `unknown_price` if a cost budget is set and the price of the new model is not
- * known (Q12). Rejects if `prepareStep` throws or names a tool that the engine does not have.
+ * Returns the changed environment, or `null` for no change. Fails the turn with `unknown_price` if a cost budget is set
+ * and the price of the new model is not known (Q12). Rejects if `prepareStep` throws or names a tool that the engine
+ * does not have.
  */
 export async function performEnvironment(
   { options: { prepareStep }, toolSpecs: engineTools, limits: { budgets }, adapter, catalog }: RunPlan,

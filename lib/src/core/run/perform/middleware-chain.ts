@@ -1,17 +1,22 @@
-// Calls the middleware of an engine around the attempts of one effect (core/engine/middleware.ts has the contract), and collects what they did.
+// Calls the middleware of an engine around the attempts of one effect (core/engine/middleware.ts has the contract), and
+// collects what they did.
 //
 // Theory of operation
-//   Each middleware gets a `next` that leads to the one after it; the last `next` leads to the adapter or to the tool handler. A model call is a chain of async
-//   generators: nothing runs before the driver reads the first batch, and closing the outermost stream closes those inside. Performers use this file only if the
-//   engine has middleware, so an engine without any makes its calls as if this file did not exist.
+//   Each middleware gets a `next` that leads to the one after it; the last `next` leads to the adapter or to the tool
+//   handler. A model call is a chain of async generators: nothing runs before the driver reads the first batch, and
+//   closing the outermost stream closes those inside. Performers use this file only if the engine has middleware, so an
+//   engine without any makes its calls as if this file did not exist.
 //
 // Records
-//   notes               in the response of the effect: which middleware changed a request, answered itself, retried, and what it noted (`MiddlewareNote`)
-//   middleware/<n>/<k>  values of `once` in attempt n; k names the middleware and its key. Written before the middleware continues (Q2).
+//   notes               in the response of the effect: which middleware changed a request, answered itself, retried,
+//                       and what it noted (`MiddlewareNote`)
+//   middleware/<n>/<k>  values of `once` in attempt n; k names the middleware and its key. Written before the
+//                       middleware continues (Q2).
 //
 // Invariants
-//   1. Usage is measured at the adapter (`ModelMeter`): `usage` events of middleware are dropped, and the sum over all calls of `next` is reported instead. So a reply
-//      from a cache costs nothing, and a reply that a middleware discarded is paid for. It reaches the collector at once, because a cancel may follow.
+//   1. Usage is measured at the adapter (`ModelMeter`): `usage` events of middleware are dropped, and the sum over all
+//      calls of `next` is reported instead. So a reply from a cache costs nothing, and a reply that a middleware
+//      discarded is paid for. It reaches the collector at once, because a cancel may follow.
 //   2. A request that a middleware changed is validated before it reaches the adapter.
 
 import type { Middleware, ModelCall, NextModel, NextTool, ToolContext, WrappedCall } from "../../engine/internal.ts";
@@ -52,7 +57,10 @@ import { RecordFailure } from "./reference.ts";
 
 type ModelStream = AsyncIterable<readonly ModelEvent[]>;
 
-/** The largest number of notes in a response. Later ones are dropped: a middleware must not make a journal row arbitrarily large. */
+/**
+ * The largest number of notes in a response. Later ones are dropped: a middleware must not make a journal row
+ * arbitrarily large.
+ */
 const maxNotes = 100;
 /** Characters of the JSON of details; longer ones are left out. */
 const maxNoteLength = 4000;
@@ -84,7 +92,10 @@ export class MiddlewareChain {
     return this.#notes.length === 0 ? {} : { middleware: this.#notes };
   }
 
-  /** The stream of one attempt at a model call. `open` calls the adapter; `onUsage` receives the usage of all its calls so far. */
+  /**
+   * The stream of one attempt at a model call. `open` calls the adapter; `onUsage` receives the usage of all its calls
+   * so far.
+   */
   model(
     attempt: ModelAttemptCall,
     open: (request: ModelRequest) => ModelStream,
@@ -276,7 +287,9 @@ class ModelMeter {
     this.#set(this.#usages.length, parsed.value);
   }
 
-  /** The events of one call of the adapter. Its usage is measured, with costs. Events that are not valid are left out. */
+  /**
+   * The events of one call of the adapter. Its usage is measured, with costs. Events that are not valid are left out.
+   */
   async *measured({ model }: ModelRequest, open: () => ModelStream): AsyncGenerator<readonly ModelEvent[]> {
     const slot = this.#usages.push(noUsage) - 1;
     for await (const batch of open()) {

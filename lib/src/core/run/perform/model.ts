@@ -7,17 +7,21 @@
 //            `afterOutput` is set
 //   #once    one stream, read to its end, through the middleware of the engine (middleware-chain.ts)
 //
-// Attempts are numbered from 1 over all loops and over all processes that perform the effect. An attempt that is followed by another one is recorded first
-// (Q2): a process that takes over does not repeat it, and its usage is kept. A stream whose provider continues without a connection is resumed by the process
-// that takes over instead of sent again (reference.ts). A model call is otherwise at-least-once: after a crash in the middle of an attempt the request is sent again.
+// Attempts are numbered from 1 over all loops and over all processes that perform the effect. An attempt that is
+// followed by another one is recorded first (Q2): a process that takes over does not repeat it, and its usage is kept.
+// A stream whose provider continues without a connection is resumed by the process that takes over instead of sent
+// again (reference.ts). A model call is otherwise at-least-once: after a crash in the middle of an attempt the request
+// is sent again.
 //
-// Events of the stream are live: they are published with effect and attempt, and not stored. `step_reset` withdraws the events of a failed attempt (Q7). The
-// `error` event is not forwarded, because the turn decides whether the failure is final and emits it once. With structured output, `message_completed` is held back
-// until the output is checked.
+// Events of the stream are live: they are published with effect and attempt, and not stored. `step_reset` withdraws the
+// events of a failed attempt (Q7). The `error` event is not forwarded, because the turn decides whether the failure is
+// final and emits it once. With structured output, `message_completed` is held back until the output is checked.
 //
 // Invariants
-//   1. No request is sent by a process that may have lost its lease: the scope checks before each attempt and before each request (Q1).
-//   2. Every attempt's usage is counted once: in `spent` of the response, in its reply, or in `unsettled` while the effect is open.
+//   1. No request is sent by a process that may have lost its lease: the scope checks before each attempt and before
+//      each request (Q1).
+//   2. Every attempt's usage is counted once: in `spent` of the response, in its reply, or in `unsettled` while the
+//      effect is open.
 //   3. Keys of the caller do not appear in failures (`failureWithoutKey`).
 
 import type { Adapter, Checked } from "../../engine/internal.ts";
@@ -116,8 +120,9 @@ type Attempt = {
 };
 
 /**
- * Makes a model call and returns its response. Rejects with a typed error if the first call of a run fails before any event (so that awaited and
- * streaming verbs throw the same error), if a listener of the caller throws, or if a record cannot be written.
+ * Makes a model call and returns its response. Rejects with a typed error if the first call of a run fails before any
+ * event (so that awaited and streaming verbs throw the same error), if a listener of the caller throws, or if a record
+ * cannot be written.
  */
 export async function performModel(
   plan: RunPlan,
@@ -173,7 +178,10 @@ class ModelCalls {
     return this.#middleware?.noted ?? {};
   }
 
-  /** Asks the model, then the fallbacks, until one replies. A reply that is only invalid (`validation_error`) does not go to a fallback. */
+  /**
+   * Asks the model, then the fallbacks, until one replies. A reply that is only invalid (`validation_error`) does not
+   * go to a fallback.
+   */
   async make(request: ModelRequest): Promise<{ readonly attempt: Attempt; readonly model: ModelName | null }> {
     const [first, ...others] = routesOf(this.#plan, request.model, this.#ports.answered);
     let last = await this.#ask(first.adapter, request);
@@ -189,7 +197,10 @@ class ModelCalls {
     return { attempt: last, model: last.failure === null ? model : null };
   }
 
-  /** Asks one model, with retries. A reply that does not match the output schema is sent back with its issues, up to `repair` times. */
+  /**
+   * Asks one model, with retries. A reply that does not match the output schema is sent back with its issues, up to
+   * `repair` times.
+   */
   async #ask(adapter: Adapter, request: ModelRequest): Promise<Attempt> {
     const maxRepairs = this.#plan.output?.repair ?? 0;
     let currentRequest = request;
@@ -205,7 +216,10 @@ class ModelCalls {
     }
   }
 
-  /** Publishes the held `message_completed` event, with the checked output, and returns the attempt with its final reply. */
+  /**
+   * Publishes the held `message_completed` event, with the checked output, and returns the attempt with its final
+   * reply.
+   */
   async #releaseCompletion(attempt: Attempt, checked: Checked<Json> | null): Promise<Attempt> {
     const completion = this.#heldCompletion;
     this.#heldCompletion = null;
@@ -229,7 +243,8 @@ class ModelCalls {
       const attempt = this.#recall() ?? (await this.#once(adapter, request, n));
       const { failure, shown, heard } = attempt;
       if (failure === null || signal.aborted) return attempt;
-      // The provider no longer has the work, or could not finish it: the request is sent, as after any other crash. This does not count as a retry.
+      // The provider no longer has the work, or could not finish it: the request is sent, as after any other crash.
+      // This does not count as a retry.
       if (attempt.resumed && !shown && !attempt.preflight) {
         await this.#recordAttempt(attempt, failure);
         await this.#reset("retry", heard);
@@ -275,7 +290,10 @@ class ModelCalls {
     await this.#emitLive([{ ...event, ...this.#origin(this.#attempts) }], this.#attempts);
   }
 
-  /** The current attempt as an earlier process recorded it: it is not repeated, and its usage is counted. `null`: not recorded. */
+  /**
+   * The current attempt as an earlier process recorded it: it is not repeated, and its usage is counted. `null`: not
+   * recorded.
+   */
   #recall(): Attempt | null {
     const { scope, unsettled } = this.#ports;
     const record = readModelAttempt(scope.find(this.#effect.id, attemptName(this.#attempts)));
@@ -303,7 +321,10 @@ class ModelCalls {
     this.#ports.spans.recordAttempts(this.#effect.id);
   }
 
-  /** One attempt: reads one stream to its end, of a new request or of work that an earlier process started. `n`: the attempt at this request. */
+  /**
+   * One attempt: reads one stream to its end, of a new request or of work that an earlier process started. `n`: the
+   * attempt at this request.
+   */
   async #once(adapter: Adapter, request: ModelRequest, n: number): Promise<Attempt> {
     const { plan, ports } = { plan: this.#plan, ports: this.#ports };
     const origin = this.#origin(this.#attempts);
@@ -391,8 +412,8 @@ class ModelCalls {
   }
 
   /**
-   * Adds a batch of events to the collector and returns those to publish. Invalid events, and events after the terminal one, are dropped. The batch is copied
-   * only if something in it is dropped or changed.
+   * Adds a batch of events to the collector and returns those to publish. Invalid events, and events after the terminal
+   * one, are dropped. The batch is copied only if something in it is dropped or changed.
    */
   #receive(
     batch: readonly ModelEvent[],
@@ -422,7 +443,10 @@ class ModelCalls {
     return filtered ?? batch;
   }
 
-  /** The event in its valid form; `null`: it is dropped. Adapters may be written by users, so every event is checked (deltas by a fast path). */
+  /**
+   * The event in its valid form; `null`: it is dropped. Adapters may be written by users, so every event is checked
+   * (deltas by a fast path).
+   */
   #accept(event: ModelEvent, progress: StreamProgress, model: ModelName | null): ModelEvent | null {
     switch (event?.type) {
       case "text_delta":
@@ -476,7 +500,10 @@ class ModelCalls {
     return exactSum(this.spent, this.#lastUsage) ?? this.spent;
   }
 
-  /** Withdraws the events of a failed attempt: from the collector, and by `step_reset` from readers. `heard` false: there is nothing to withdraw for readers. */
+  /**
+   * Withdraws the events of a failed attempt: from the collector, and by `step_reset` from readers. `heard` false:
+   * there is nothing to withdraw for readers.
+   */
   async #reset(reason: "retry" | "fallback", heard: boolean): Promise<void> {
     const next = this.#attempts + 1;
     const event: TurnEvent = { type: "step_reset", reason, withdrawn: [], ...this.#origin(next) };
@@ -495,7 +522,10 @@ class ModelCalls {
     await this.#ports.sink.live(events, this.#origin(n));
   }
 
-  /** Checks the structured output of a reply; `null`: the reply has none to check (no schema, or it did not end with `stop`). */
+  /**
+   * Checks the structured output of a reply; `null`: the reply has none to check (no schema, or it did not end with
+   * `stop`).
+   */
   async #check(request: ModelRequest, { reply, record }: Attempt): Promise<Checked<Json> | null> {
     if (record?.failure.type === "validation_error") return { ok: false, issues: record.failure.issues };
     const { output } = this.#plan;
@@ -508,7 +538,10 @@ class ModelCalls {
   }
 }
 
-/** What was received of one stream. `shown`: a part of the answer may have been published; `terminal`: the type of the terminal event. */
+/**
+ * What was received of one stream. `shown`: a part of the answer may have been published; `terminal`: the type of the
+ * terminal event.
+ */
 type StreamProgress = {
   events: number;
   /** Tool calls that have started, without those that the provider runs. */
@@ -533,8 +566,9 @@ function callListener(call: () => void): void {
 }
 
 /**
- * The failure of an attempt; `null`: it succeeded. In order: the error event, too many tool calls, a terminal event (success, whatever was thrown after it), the failure of an
- * Everturn error, any other exception, a terminal event that is invalid (an unknown finish reason), and a stream that stopped without one (E1).
+ * The failure of an attempt; `null`: it succeeded. In order: the error event, too many tool calls, a terminal event
+ * (success, whatever was thrown after it), the failure of an Everturn error, any other exception, a terminal event that
+ * is invalid (an unknown finish reason), and a stream that stopped without one (E1).
  */
 function failureOf(
   { provider }: Adapter,
@@ -566,7 +600,10 @@ function failureOf(
   return streamFailure("interrupted", { provider, message, eventIndex: progress.events });
 }
 
-/** Describes a terminal event that an adapter sent and that is invalid. A finish reason outside of the closed list is named. */
+/**
+ * Describes a terminal event that an adapter sent and that is invalid. A finish reason outside of the closed list is
+ * named.
+ */
 function invalidTerminal(
   event: Extract<ModelEvent, { readonly type: "message_completed" | "error" }>,
   issues: readonly Issue[],
@@ -577,7 +614,10 @@ function invalidTerminal(
   return `the adapter sent an invalid ${event.type} event${word}: ${issues.map(renderIssue).join("; ")}`;
 }
 
-/** The failure of an Everturn error; otherwise `null`. A thrown value can be anything, also an object whose getters throw. */
+/**
+ * The failure of an Everturn error; otherwise `null`. A thrown value can be anything, also an object whose getters
+ * throw.
+ */
 function failureOfError(thrown: unknown): Failure | null {
   try {
     return isEverturnError(thrown) ? thrown.failure : null;

@@ -118,7 +118,10 @@ export class Performers<Context extends CallerContext> {
   }
 }
 
-/** The response of an effect that gets none. A new promise each time: one that is shared would keep everything that waits for it. */
+/**
+ * The response of an effect that gets none. A new promise each time: one that is shared would keep everything that
+ * waits for it.
+ */
 function never(): Promise<never> {
   return new Promise(() => undefined);
 }

@@ -1,11 +1,14 @@
-// Prepares a tool call before its handler runs: finds the tool, runs the `beforeTool` hook, validates the arguments, asks the approval gate.
+// Prepares a tool call before its handler runs: finds the tool, runs the `beforeTool` hook, validates the arguments,
+// asks the approval gate.
 //
-// Order: hook, gate, person, run. The gate and the person see the arguments that the hook produced. After an approval the hook runs once more, with
-// the approved arguments, and may only deny: what a person approves is what runs (A1). Turns of kernel revision 2 and earlier keep their order (Q6): there
-// the hook also replaces arguments after an approval.
+// Order: hook, gate, person, run. The gate and the person see the arguments that the hook produced. After an approval
+// the hook runs once more, with the approved arguments, and may only deny: what a person approves is what runs (A1).
+// Turns of kernel revision 2 and earlier keep their order (Q6): there the hook also replaces arguments after an
+// approval.
 //
-// The decision of a hook or a gate is recorded as `prepared` before anything follows from it (Q3). A process that takes over reads the record and does not
-// ask again, so a hook runs once for a call unless the process stops before its record is written.
+// The decision of a hook or a gate is recorded as `prepared` before anything follows from it (Q3). A process that takes
+// over reads the record and does not ask again, so a hook runs once for a call unless the process stops before its
+// record is written.
 
 import type { PreparedCall } from "../../engine/internal.ts";
 import type { CallerContext, Json, JsonObject } from "../../model/internal.ts";
@@ -34,7 +37,10 @@ type Preparation<Context extends CallerContext> =
   | Waits
   | HandlerResult;
 
-/** The call waits for an approval. `arguments`: what it would run with; `null`: recorded by an older release, those of the call. */
+/**
+ * The call waits for an approval. `arguments`: what it would run with; `null`: recorded by an older release, those of
+ * the call.
+ */
 type Waits = { readonly type: "waits"; readonly arguments: JsonObject | null };
 
 /** A preparation as data, for its record. The runnable call is computed again from the arguments. */
@@ -83,8 +89,9 @@ async function prepare<Context extends CallerContext>(
     // `forward`: the call runs again because its inner turn continues. The hook and the gate were asked the first time.
     const isContinued = decision?.type === "forward";
     const onlyDenies = isApproved({ plan, effect });
-    // Programs may change the objects that they get: the call of a hook, `context.toolCall`, the arguments of a middleware or an executor. So an approved call gives
-    // them copies, and the handler gets one that nothing else refers to.
+    // Programs may change the objects that they get: the call of a hook, `context.toolCall`, the arguments of a
+    // middleware or an executor. So an approved call gives them copies, and the handler gets one that nothing else
+    // refers to.
     const copied = <T extends JsonObject | null>(value: T): T => (onlyDenies ? structuredClone(value) : value);
     const requested = copied(recordedArguments ?? decidedArguments(call, decision));
     const hookCall = onlyDenies ? { ...call, arguments: copied(requested) } : call;
@@ -106,7 +113,10 @@ async function prepare<Context extends CallerContext>(
   }
 }
 
-/** Was the call approved, so that no hook and no middleware may change its arguments any more (A1)? Not for turns of kernel revision 2 and earlier (Q6). */
+/**
+ * Was the call approved, so that no hook and no middleware may change its arguments any more (A1)? Not for turns of
+ * kernel revision 2 and earlier (Q6).
+ */
 export function isApproved<Context extends CallerContext>({
   plan,
   effect,
@@ -116,7 +126,10 @@ export function isApproved<Context extends CallerContext>({
   return wasApproved && plan.input.revision >= 3;
 }
 
-/** Does a hook or a gate take part in the preparation? Without one the preparation can be computed again and needs no record. */
+/**
+ * Does a hook or a gate take part in the preparation? Without one the preparation can be computed again and needs no
+ * record.
+ */
 function hasHookOrGate<Context extends CallerContext>({ tool, plan, effect }: ToolJob<Context>): boolean {
   if (tool === null || !tool.hasHandler) return false;
   return plan.hooks.beforeTool !== undefined || (tool.needsApproval && effect.decision === null);

@@ -362,7 +362,10 @@ const never = () => new Promise(() => undefined);
 const effect = "t/0/tool/0";
 const call = toolCall({ id: "c0", name: "pay", arguments: { eur: 5 } });
 
-/** A turn whose process stopped while the tool ran, or after this record was written; `adopt` continues it in another process. */
+/**
+ * A turn whose process stopped while the tool ran, or after this record was written; `adopt` continues it in another
+ * process.
+ */
 async function interruptedTurn(first: Tool, { stopsAfter, ...rest }: ProcessOptions = {}) {
   const storage = newStorage();
   const of = playing([paying()], [first]);

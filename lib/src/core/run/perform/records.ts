@@ -1,7 +1,8 @@
 // Records inside an effect (Q2): a write-ahead log of what a performer did before it has a response.
 //
-// Each record is written before anything follows from it. A process that takes over the effect reads the records, does not repeat what they describe, and
-// counts the usage they contain. A record that cannot be read is treated as missing: the work is done again.
+// Each record is written before anything follows from it. A process that takes over the effect reads the records, does
+// not repeat what they describe, and counts the usage they contain. A record that cannot be read is treated as missing:
+// the work is done again.
 //
 //   attempt/<n>    an attempt that was followed by another one: its failure and its usage
 //   reference/<n>  work of the provider that continues without a connection (reference.ts)
@@ -30,7 +31,10 @@ import {
 } from "../../model/parse/reading.ts";
 
 const modelAttemptFields = {
-  /** Why another attempt followed: a failure of the call, or `invalid_output` for a reply that does not match the schema. */
+  /**
+   * Why another attempt followed: a failure of the call, or `invalid_output` for a reply that does not match the
+   * schema.
+   */
   failure: required(failureShape),
   usage: required(usageShape),
   /** A part of the answer may have been published. */
@@ -76,15 +80,19 @@ type Pause = {
   readonly effectId: string;
   /** The number of the attempt before the wait. */
   readonly n: number;
-  /** The length of the wait in milliseconds; `null`: there is no time left to wait. Called only if no wait is recorded, so jitter is drawn once. */
+  /**
+   * The length of the wait in milliseconds; `null`: there is no time left to wait. Called only if no wait is recorded,
+   * so jitter is drawn once.
+   */
   readonly delayOf: () => number | null;
   /** Announces the retry. Not called for a recorded wait. */
   readonly announce: (delayMs: number) => void | Promise<void>;
 };
 
 /**
- * Waits before the next attempt; false if there is no time left, or if the run was aborted meanwhile. The wait is durable: its end is recorded first, and a process that takes over waits
- * only for the rest. The retry is not announced a second time.
+ * Waits before the next attempt; false if there is no time left, or if the run was aborted meanwhile. The wait is
+ * durable: its end is recorded first, and a process that takes over waits only for the rest. The retry is not announced
+ * a second time.
  */
 export async function pause({ scope, clock, signal, effectId, n, delayOf, announce }: Pause): Promise<boolean> {
   // The next attempt is recorded, so the wait is over, whatever the clock says.

@@ -1,10 +1,13 @@
-// References to work that a provider continues without a connection, for example background responses (`resume` of an adapter).
+// References to work that a provider continues without a connection, for example background responses (`resume` of an
+// adapter).
 //
-// Order of writes: the adapter reports the reference, it is recorded as `reference/<n>` of the effect (Q2), and only then is any event of the reply read.
-// Crash points
-//   before the record   the provider works on a reply that no process can find; the request is sent again, as for any other model call
+// Order of writes: the adapter reports the reference, it is recorded as `reference/<n>` of the effect (Q2), and only
+// then is any event of the reply read. Crash points
+//   before the record   the provider works on a reply that no process can find; the request is sent again, as for any
+//                       other model call
 //   after the record    the process that takes over reads the reply of that work instead of sending the request
-// A cancel of the turn stops the work. The end of a run for another reason (a hand-over, a lost lease) does not: another process reads the reply.
+// A cancel of the turn stops the work. The end of a run for another reason (a hand-over, a lost lease) does not:
+// another process reads the reply.
 
 import type { Adapter, AdapterCall } from "../../engine/internal.ts";
 import type { CallModel } from "../../kernel/internal.ts";
@@ -35,7 +38,10 @@ const cancelMs = 10_000;
 /** Failures after which the provider may still be working on the reply. */
 const unfinished: ReadonlySet<Failure["reason"]> = new Set(["network_error", "timeout", "interrupted"]);
 
-/** Thrown through the adapter if its reference could not be recorded. It marks a failure of the storage, so that it is not taken for one of the provider. */
+/**
+ * Thrown through the adapter if its reference could not be recorded. It marks a failure of the storage, so that it is
+ * not taken for one of the provider.
+ */
 export class RecordFailure extends Error {}
 
 type WorkPorts = {
@@ -69,7 +75,10 @@ export class ProviderWork {
     this.#call = { ...call, onReference: (reference) => this.#record(reference) };
   }
 
-  /** Sends the request, or reads the reply of the work that an earlier process started. A middleware may call it several times; only the first call reads that reply. */
+  /**
+   * Sends the request, or reads the reply of the work that an earlier process started. A middleware may call it several
+   * times; only the first call reads that reply.
+   */
   open(request: ModelRequest): AsyncIterable<readonly ModelEvent[]> {
     const { signal } = this.#ports;
     if (this.isClosed) throw new DOMException("the model call has ended", "AbortError");
@@ -118,7 +127,10 @@ export class ProviderWork {
   }
 }
 
-/** Stops the work that an earlier process started for a model call. Called if the turn is cancelled before this process performs the call. */
+/**
+ * Stops the work that an earlier process started for a model call. Called if the turn is cancelled before this process
+ * performs the call.
+ */
 export function cancelRecordedWork(plan: RunPlan, scope: Scope, { id }: CallModel): void {
   let n = 1;
   while (scope.find(id, attemptName(n)) !== null) n += 1;
@@ -131,7 +143,10 @@ export function cancelRecordedWork(plan: RunPlan, scope: Scope, { id }: CallMode
   if (adapter !== undefined) stopWork(adapter, record.reference, { ...call, signal: new AbortController().signal });
 }
 
-/** Asks the provider to stop, best effort and in bounded time. Not subject to the lease: the cancel of the turn is stored already. */
+/**
+ * Asks the provider to stop, best effort and in bounded time. Not subject to the lease: the cancel of the turn is
+ * stored already.
+ */
 function stopWork(adapter: Adapter, reference: JsonObject, call: AdapterCall): void {
   if (adapter.cancel === undefined) return;
   const { beforeRequest: _, onReference: __, ...stopCall } = call;

@@ -1,9 +1,11 @@
-// Which adapters and models a model call may go to, in order. The model of the environment comes first, then the fallback list.
+// Which adapters and models a model call may go to, in order. The model of the environment comes first, then the
+// fallback list.
 //
-// A model that answered as a fallback stays for the rest of the turn (Q7): the response names it, and the kernel makes it the model of the environment.
-// Its adapter has to stay too, because another adapter may not know the model, or know another one by the same name. An adapter is not data, so the
-// response cannot name it. It is found in the fallback list by the model of the response and, where several fallbacks have that model, by the provider
-// in the route of the reply. A replayed response gives the same adapter as a fresh one.
+// A model that answered as a fallback stays for the rest of the turn (Q7): the response names it, and the kernel makes
+// it the model of the environment. Its adapter has to stay too, because another adapter may not know the model, or know
+// another one by the same name. An adapter is not data, so the response cannot name it. It is found in the fallback
+// list by the model of the response and, where several fallbacks have that model, by the provider in the route of the
+// reply. A replayed response gives the same adapter as a fresh one.
 
 import type { Adapter } from "../../engine/internal.ts";
 import type { ModelReplied } from "../../kernel/internal.ts";
@@ -17,7 +19,9 @@ import { isPair } from "../plan/plan.ts";
 export type Route = {
   readonly adapter: Adapter;
   readonly model: ModelName | null;
-  /** The model that the response names if this route answers; `null` where it is the model of the environment already. */
+  /**
+   * The model that the response names if this route answers; `null` where it is the model of the environment already.
+   */
   readonly changed: ModelName | null;
 };
 
@@ -38,7 +42,8 @@ export function routesOf(
   const others = fallback.map((entry) =>
     isPair(entry) ? { ...entry, changed: entry.model } : { adapter, model: entry, changed: entry },
   );
-  // `prepareStep` may have changed the model since; the adapter of the fallback stays only for the model it answered with.
+  // `prepareStep` may have changed the model since; the adapter of the fallback stays only for the model it answered
+  // with.
   const isAnsweredModel = answered !== null && model !== null && canonicalJson(model) === canonicalJson(answered.model);
   const first = isAnsweredModel ? (findAnswered(others, answered)?.adapter ?? adapter) : adapter;
   return [{ adapter: first, model, changed: null }, ...others];

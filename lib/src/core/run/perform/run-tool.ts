@@ -1,11 +1,13 @@
-// Runs the handler of a tool call: within the concurrency limit (a counting semaphore), with a time limit, and with retries.
+// Runs the handler of a tool call: within the concurrency limit (a counting semaphore), with a time limit, and with
+// retries.
 //
-// A retry happens only if the tool has a retry policy and the failure is marked as safe to retry. Before each retry the failed attempt and the wait are
-// recorded (records.ts), so a process that takes over continues with the next attempt. For the replay policies `never` and `ask` the start mark is recorded before
-// the first attempt (start-mark.ts).
+// A retry happens only if the tool has a retry policy and the failure is marked as safe to retry. Before each retry the
+// failed attempt and the wait are recorded (records.ts), so a process that takes over continues with the next attempt.
+// For the replay policies `never` and `ask` the start mark is recorded before the first attempt (start-mark.ts).
 //
-// Order of one attempt: acquire the permit of the tool if its calls are serial, acquire a permit of the run, record the start mark, check the lease, check the abort signal, run the handler, release the permit. The mark is written
-// while the permit is held, so a call that only waits for a permit is not marked as started.
+// Order of one attempt: acquire the permit of the tool if its calls are serial, acquire a permit of the run, record the
+// start mark, check the lease, check the abort signal, run the handler, release the permit. The mark is written while
+// the permit is held, so a call that only waits for a permit is not marked as started.
 
 import type { Tool } from "../../engine/internal.ts";
 import type { CallerContext, Json, JsonObject, ToolFailure, ToolOutcome, Usage } from "../../model/internal.ts";
@@ -84,7 +86,10 @@ export class ToolRun<Context extends CallerContext> {
     }
   }
 
-  /** The recorded failure of the current attempt: the attempt is not repeated, and its usage is counted. `null`: not recorded. */
+  /**
+   * The recorded failure of the current attempt: the attempt is not repeated, and its usage is counted. `null`: not
+   * recorded.
+   */
   #recall(): Failed | null {
     const { ports, effect, attempt } = this.#job;
     const record = readToolAttempt(ports.scope.find(effect.id, attemptName(attempt)));
@@ -96,7 +101,8 @@ export class ToolRun<Context extends CallerContext> {
   /** One attempt. Rejects only if the start mark cannot be recorded: a handler without its mark must not run. */
   async #once(): Promise<HandlerResult> {
     const { ports, effect, stop } = this.#job;
-    // The permit of the tool first: a call that waits for its turn must not hold a permit that calls of other tools could use.
+    // The permit of the tool first: a call that waits for its turn must not hold a permit that calls of other tools
+    // could use.
     const releaseTool = await this.#serialPermit();
     const release = await ports.semaphore.acquire(ports.grace.hasStarted(effect.id));
     try {
@@ -207,7 +213,10 @@ export class ToolRun<Context extends CallerContext> {
     return isDirective(value) ? this.#answers.directed(value) : this.#answers.returned(value);
   }
 
-  /** Runs a generator handler to its end. Each yielded value is a `tool_progress` event; the emitter may apply backpressure. */
+  /**
+   * Runs a generator handler to its end. Each yielded value is a `tool_progress` event; the emitter may apply
+   * backpressure.
+   */
   async #drain(generator: Generated): Promise<unknown> {
     const { signal } = this.#job.stop;
     for (;;) {
@@ -216,7 +225,8 @@ export class ToolRun<Context extends CallerContext> {
       const progress = encodeToolValue(next.value);
       if (progress.ok) await this.#job.emitLive({ type: "tool_progress", progress: progress.value });
       if (signal.aborted) {
-        // Within the cancel grace the generator may finish. A generator that never waits must not block the timer of the grace.
+        // Within the cancel grace the generator may finish. A generator that never waits must not block the timer of
+        // the grace.
         await nextTask();
         if (this.#job.ports.grace.isOpen && this.#exceededMs === null) continue;
         await generator.return(undefined);
@@ -226,8 +236,8 @@ export class ToolRun<Context extends CallerContext> {
   }
 
   /**
-   * Runs the handler with the time limit of the tool, or of the run. At the limit the signal of the call is aborted and the attempt fails with `timeout`; a
-   * handler that ignores the signal continues, and its result is discarded.
+   * Runs the handler with the time limit of the tool, or of the run. At the limit the signal of the call is aborted and
+   * the attempt fails with `timeout`; a handler that ignores the signal continues, and its result is discarded.
    */
   async #withTimeout(work: () => Promise<HandlerResult>): Promise<HandlerResult> {
     const { tool, plan, stop } = this.#job;
@@ -253,7 +263,10 @@ export class ToolRun<Context extends CallerContext> {
 
 type Generated = AsyncGenerator<unknown, unknown> | Generator<unknown, unknown>;
 
-/** Is the signal aborted, and the error one that aborted operations throw: the reason of the signal, or an `AbortError` of the platform? */
+/**
+ * Is the signal aborted, and the error one that aborted operations throw: the reason of the signal, or an `AbortError`
+ * of the platform?
+ */
 function isAbort(error: unknown, { aborted, reason }: AbortSignal): boolean {
   return aborted && (error === reason || toCause(error)?.name === "AbortError");
 }

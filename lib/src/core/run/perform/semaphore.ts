@@ -28,8 +28,8 @@ export class Semaphore {
   }
 
   /**
-   * Waits for a permit and returns the function that releases it. A second call of that function does nothing. `isRetry`: the caller has held a permit
-   * before, so it gets one after `close`, too.
+   * Waits for a permit and returns the function that releases it. A second call of that function does nothing.
+   * `isRetry`: the caller has held a permit before, so it gets one after `close`, too.
    */
   async acquire(isRetry = false): Promise<() => void> {
     const isExcluded = this.#isClosed && !isRetry;

@@ -1,7 +1,9 @@
-// Converts the return value or the exception of a tool handler into an outcome for the program and content for the model.
+// Converts the return value or the exception of a tool handler into an outcome for the program and content for the
+// model.
 //
-// `onToolError` is asked once for a failure. Its replacement value is encoded like a result; if that fails too, the turn halts instead of asking again
-// (no recursion). All texts here are recorded in the response, so they can change between releases without affecting the replay of open turns.
+// `onToolError` is asked once for a failure. Its replacement value is encoded like a result; if that fails too, the
+// turn halts instead of asking again (no recursion). All texts here are recorded in the response, so they can change
+// between releases without affecting the replay of open turns.
 
 import type { Directive, Tool } from "../../engine/internal.ts";
 import type {
@@ -68,9 +70,10 @@ export class ToolAnswers<Context extends CallerContext> {
   }
 
   /**
-   * The answer to a call with a start mark and without a recorded result (replay policy `never`). The process stopped before the outcome was recorded: the
-   * handler may have run in part, completely, or not at all. Neither hooks nor `onToolError` are asked: the tool does not run now, and it is not known to
-   * have failed. The model reads the answer and decides.
+   * The answer to a call with a start mark and without a recorded result (replay policy `never`). The process stopped
+   * before the outcome was recorded: the handler may have run in part, completely, or not at all. Neither hooks nor
+   * `onToolError` are asked: the tool does not run now, and it is not known to have failed. The model reads the answer
+   * and decides.
    */
   outcomeUnknown(): Answer {
     const message =
@@ -98,7 +101,10 @@ export class ToolAnswers<Context extends CallerContext> {
     return this.#succeeded(value, this.#tool);
   }
 
-  /** A value that replaces the result of the handler (from a hook, `onToolError` or a directive). `toModel` of the tool does not apply. */
+  /**
+   * A value that replaces the result of the handler (from a hook, `onToolError` or a directive). `toModel` of the tool
+   * does not apply.
+   */
   replaced(value: unknown): HandlerResult {
     return this.#succeeded(value, null);
   }
@@ -192,7 +198,10 @@ export class ToolAnswers<Context extends CallerContext> {
     }
   }
 
-  /** Applies `onToolError` to a failure: continue, halt, or a replacement value. An invalid answer and an exception halt the turn. */
+  /**
+   * Applies `onToolError` to a failure: continue, halt, or a replacement value. An invalid answer and an exception halt
+   * the turn.
+   */
   async #applyOnToolError(failure: ToolFailure): Promise<Answer> {
     const { onToolError } = this.#plan.limits;
     if (typeof onToolError !== "function") return this.#failure(failure, onToolError === "halt");
@@ -216,7 +225,10 @@ export class ToolAnswers<Context extends CallerContext> {
     return { outcome: { type: "failure", failure }, content: this.#encodeFailure(failure), stops };
   }
 
-  /** Encodes a value twice: as JSON for the program, and as content for the model. Either can fail with `encoding_failed`. */
+  /**
+   * Encodes a value twice: as JSON for the program, and as content for the model. Either can fail with
+   * `encoding_failed`.
+   */
   #succeeded(value: unknown, tool: Tool<Context> | null): HandlerResult {
     try {
       const encoded = encodeToolValue(value === undefined ? null : value);
@@ -239,7 +251,10 @@ export class ToolAnswers<Context extends CallerContext> {
     return encode({ type: "ok", value: value === undefined ? null : value });
   }
 
-  /** Encodes a failure with the encoder of the run. If that encoder fails, or caused the failure, the default encoding is used. */
+  /**
+   * Encodes a failure with the encoder of the run. If that encoder fails, or caused the failure, the default encoding
+   * is used.
+   */
   #encodeFailure(given: ToolFailure): ToolMessage["content"] {
     const failure = forModel(given, this.#plan);
     const encode = this.#plan.options.toolResultEncoder ?? encodeAsJson;

@@ -1,4 +1,5 @@
-// The state that the stages of one tool call share (tool.ts): the handler context, the current attempt, its usage, and its live events.
+// The state that the stages of one tool call share (tool.ts): the handler context, the current attempt, its usage, and
+// its live events.
 
 import type { Directive, OpenSpan, Tool, ToolContext } from "../../engine/internal.ts";
 import type { CallTool, ToolWaits } from "../../kernel/internal.ts";
@@ -23,7 +24,10 @@ export type ToolPorts = {
   readonly semaphore: Semaphore;
   /** One permit for each tool with `concurrency: "serial"`, by its name. */
   readonly serialTools: Map<string, Semaphore>;
-  /** Functions that abort the open calls. The run calls them when it ends, instead of one listener on `signal` for each call. */
+  /**
+   * Functions that abort the open calls. The run calls them when it ends, instead of one listener on `signal` for each
+   * call.
+   */
   readonly abortHandlers: Set<() => void>;
   /** The calls that have started, and the time they have to answer after a cancel. */
   readonly grace: CancelGrace;
@@ -33,8 +37,8 @@ export type ToolPorts = {
   /** The keys of the spans of turns inside an attempt that have begun and not ended. */
   readonly openChildren: (attempt: number) => Promise<readonly string[]>;
   /**
-   * Runs turns inside the call (`context.runChild`), for one attempt. `addUsage` receives the usage of each, `onWait` what one of them waits for; their spans are
-   * inside `span`.
+   * Runs turns inside the call (`context.runChild`), for one attempt. `addUsage` receives the usage of each, `onWait`
+   * what one of them waits for; their spans are inside `span`.
    */
   readonly runChild: (
     attempt: number,
@@ -48,7 +52,10 @@ export type ToolPorts = {
 /** What a turn inside a call, or its handler, waits for. */
 export type InnerWait = Pick<ToolWaits, "reason" | "question" | "opts" | "path" | "shown">;
 
-/** The entry `inner` of the options of a waiting call: what is stored about the turn inside it. Anything but an object is read as empty. */
+/**
+ * The entry `inner` of the options of a waiting call: what is stored about the turn inside it. Anything but an object
+ * is read as empty.
+ */
 export function innerHints({ inner = {} }: JsonObject): JsonObject {
   const parsed = read(jsonObject, inner);
   return "value" in parsed ? parsed.value : {};
@@ -191,13 +198,17 @@ export class ToolJob<Context extends CallerContext> {
         return await run(...args);
       } finally {
         this.#running -= 1;
-        // The call waits only after concurrent inner turns have ended or wait as well: their results are paid for and recorded.
+        // The call waits only after concurrent inner turns have ended or wait as well: their results are paid for and
+        // recorded.
         if (this.inner !== null && this.#running === 0) this.#resolveWaiting();
       }
     };
   }
 
-  /** `context.progress` of the current attempt. A value that cannot be encoded, and progress of an earlier attempt, is dropped. */
+  /**
+   * `context.progress` of the current attempt. A value that cannot be encoded, and progress of an earlier attempt, is
+   * dropped.
+   */
   #progress(): ToolContext["progress"] {
     const attempt = this.attempt;
     return (progress) => {

@@ -80,7 +80,10 @@ export function pin<Context extends CallerContext>(engine: Engine<Context>, sour
   };
 }
 
-/** The options of the built-in protocols have no effect on a protocol of one's own. Throws `MisuseError` if one is set: a caller would rely on it. */
+/**
+ * The options of the built-in protocols have no effect on a protocol of one's own. Throws `MisuseError` if one is set:
+ * a caller would rely on it.
+ */
 function checkOwnOptions(protocol: string, options: { readonly [name: string]: unknown }): void {
   const name = Object.keys(options).find((option) => options[option] !== undefined);
   if (name === undefined) return;
@@ -90,8 +93,8 @@ function checkOwnOptions(protocol: string, options: { readonly [name: string]: u
 }
 
 /**
- * Has the model replied since the last user message? Then the turn continues after a wait, and a forced tool choice has had its effect. The answer to a question of a tool is part of
- * the wait.
+ * Has the model replied since the last user message? Then the turn continues after a wait, and a forced tool choice has
+ * had its effect. The answer to a question of a tool is part of the wait.
  */
 function isAnswered<Context extends CallerContext>({
   thread,

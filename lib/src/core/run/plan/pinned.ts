@@ -1,5 +1,6 @@
-// The pinned configuration of a turn: all of its configuration that is data. It is stored with the turn and does not change until the turn ends, so a deploy changes the next
-// turn and never an open one. Functions and adapters are not data; they come from the engine of the process that drives the turn.
+// The pinned configuration of a turn: all of its configuration that is data. It is stored with the turn and does not
+// change until the turn ends, so a deploy changes the next turn and never an open one. Functions and adapters are not
+// data; they come from the engine of the process that drives the turn.
 
 import type { Budgets, ChatOptions, EngineProtocol, OnToolError, OptionsWith } from "../../engine/internal.ts";
 import type {
@@ -147,8 +148,8 @@ export function pinnedProtocol(
 }
 
 /**
- * The defaults of `maxConcurrency` and `maxToolCalls`. They are not pinned: earlier releases had no limits, and a replay of their turns is compared with the
- * configuration of today.
+ * The defaults of `maxConcurrency` and `maxToolCalls`. They are not pinned: earlier releases had no limits, and a
+ * replay of their turns is compared with the configuration of today.
  */
 const defaultMaxConcurrency = 16;
 const defaultMaxToolCalls = 1000;

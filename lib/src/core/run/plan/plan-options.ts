@@ -1,4 +1,5 @@
-// Resolves and checks the options of a run, and merges the settings of model requests. The options are declared in core/engine/run-options.ts.
+// Resolves and checks the options of a run, and merges the settings of model requests. The options are declared in
+// core/engine/run-options.ts.
 
 import type {
   Budgets,
@@ -35,13 +36,17 @@ import {
 } from "../../engine/internal.ts";
 import { MisuseError } from "../../model/internal.ts";
 
-/** The options of a run, each from the first source that sets it. An option that no source sets is absent, unless the program has a default for it. */
+/**
+ * The options of a run, each from the first source that sets it. An option that no source sets is absent, unless the
+ * program has a default for it.
+ */
 export type ResolvedOptions<Context extends CallerContext> = ChatOptions<Context> &
   Required<Pick<ChatOptions, OptionsWith<{ readonly configure: true }>>>;
 
 /**
- * Resolves the options of a run: those of the call, of its session, of the engine, and the defaults of the program. Options that are merged from several sources are read where they
- * are merged: settings of requests (`requestParams`), tools, adapter options and the context.
+ * Resolves the options of a run: those of the call, of its session, of the engine, and the defaults of the program.
+ * Options that are merged from several sources are read where they are merged: settings of requests (`requestParams`),
+ * tools, adapter options and the context.
  */
 export function resolvedOptions<Context extends CallerContext>(
   engine: Engine<Context>,
@@ -73,8 +78,8 @@ function maxTurnsOf({ maxTurns }: JsonObject): { readonly maxTurns?: number } {
 }
 
 /**
- * Checks the values of options at run time, for callers without a compiler. Of a run that is continued, the pinned options are not read and not checked: an open turn
- * must not fail after a deploy.
+ * Checks the values of options at run time, for callers without a compiler. Of a run that is continued, the pinned
+ * options are not read and not checked: an open turn must not fail after a deploy.
  */
 export function checkValues<Context extends CallerContext>(options: ChatOptions<Context>, isNew: boolean): void {
   for (const name of runOptionNames) {
@@ -122,7 +127,10 @@ const hookRules: Rules<Hooks> = {
   afterStep: functionOrNull,
 };
 
-/** Checks the arguments of a verb at run time, for callers without a compiler. Throws `MisuseError` before the run has any effect. */
+/**
+ * Checks the arguments of a verb at run time, for callers without a compiler. Throws `MisuseError` before the run has
+ * any effect.
+ */
 export function checkCall(engine: unknown, options: unknown): void {
   if (typeof engine !== "object" || engine === null || !("adapter" in engine) || !("clock" in engine)) {
     throw new MisuseError("invalid_argument", "the first argument must be an engine: engine({ adapter, model, … })");
@@ -150,8 +158,9 @@ const budgetRules: Rules<Budgets> = { steps: limit, tokens: limit, cost: limit, 
 type Settings = RequestOptions & Pick<ChatOptions, "params">;
 
 /**
- * Merges settings from all sources into the fields of a request (`params`) and fields of the provider's request body (`body`). Precedence: the options of the call, the
- * request, the engine. A name that is not a request field goes to `body`.
+ * Merges settings from all sources into the fields of a request (`params`) and fields of the provider's request body
+ * (`body`). Precedence: the options of the call, the request, the engine. A name that is not a request field goes to
+ * `body`.
  */
 export function requestParams(
   engine: { readonly params: JsonObject; readonly options: Settings },
@@ -206,7 +215,9 @@ function isMap(value: JsonObject[string]): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The value of a request field; `undefined` if it has its empty default, because that does not override other sources. */
+/**
+ * The value of a request field; `undefined` if it has its empty default, because that does not override other sources.
+ */
 function valueIn(request: ModelRequest, field: RequestField): JsonObject[string] | undefined {
   const value = request[field];
   if (value === null || (Array.isArray(value) && value.length === 0)) return undefined;

@@ -1,7 +1,8 @@
 // The plan of a run: every option resolved once, and every check made that needs no I/O.
 //
-// `planRun` runs when a verb is called, before the first event is requested (R4). Order: misuse (wrong arguments), a missing adapter, the thread, tools, the pinned configuration,
-// prices for a cost budget, the request. For a durable turn that is continued, the pinned configuration is given, and checks that were made when the turn was accepted are
+// `planRun` runs when a verb is called, before the first event is requested (R4). Order: misuse (wrong arguments), a
+// missing adapter, the thread, tools, the pinned configuration, prices for a cost budget, the request. For a durable
+// turn that is continued, the pinned configuration is given, and checks that were made when the turn was accepted are
 // skipped: they must not fail an open turn after a deploy.
 
 import type {
@@ -110,9 +111,15 @@ export type RunPlan = Pick<Engine, "catalog" | "clock" | "middleware" | "protoco
   /** The tools as data, for requests. */
   readonly toolSpecs: readonly ToolSpec[];
   readonly hooks: Pick<Hooks, "beforeTurn" | "afterTurn" | "beforeStep" | "afterStep">;
-  /** The functions of a protocol of one's own; `null`: the turn has a built-in one, or the engine does not have its protocol. */
+  /**
+   * The functions of a protocol of one's own; `null`: the turn has a built-in one, or the engine does not have its
+   * protocol.
+   */
   readonly ownProtocol: NamedProtocol | null;
-  /** What the turn was accepted with and the engine does not have: its protocol, its projector. Such a turn cannot run. Empty for a new turn. */
+  /**
+   * What the turn was accepted with and the engine does not have: its protocol, its projector. Such a turn cannot run.
+   * Empty for a new turn.
+   */
   readonly missing: readonly string[];
   /** The schema of structured output, and how often an invalid output is sent back to the model. */
   readonly output: { readonly schema: AnySchema; readonly repair: number } | null;
@@ -255,8 +262,8 @@ function inputOf(
 }
 
 /**
- * The tools with these names; `null`: all. A new run refuses a name that no tool has. A run that is continued may be planned without its engine's tools, to be
- * ended only.
+ * The tools with these names; `null`: all. A new run refuses a name that no tool has. A run that is continued may be
+ * planned without its engine's tools, to be ended only.
  */
 function activeOnly<Context extends CallerContext>(
   tools: readonly Tool<Context>[],
@@ -279,8 +286,8 @@ function nameOf(what: "protocol" | "projector", { name, version }: PinnedName): 
 }
 
 /**
- * The tools of the run, and those for provider tools that were listed without a handler and whose calls reach the program. They are built from the pinned
- * configuration, so that a turn which is continued after a deploy has them too.
+ * The tools of the run, and those for provider tools that were listed without a handler and whose calls reach the
+ * program. They are built from the pinned configuration, so that a turn which is continued after a deploy has them too.
  */
 function withListedTools<Context extends CallerContext>(
   tools: readonly Tool<Context>[],
@@ -300,7 +307,10 @@ function fallbackWithCatalog<Context extends CallerContext>(
     : withCatalogData(entry, adapter?.provider ?? null, catalog);
 }
 
-/** The event filter of the options. It is applied when events are handed to the reader, so it cannot change the result (R3). */
+/**
+ * The event filter of the options. It is applied when events are handed to the reader, so it cannot change the result
+ * (R3).
+ */
 function wantedOf({ emitTextDeltas, emitToolDeltas, includeRawChunks }: RunPlan["options"]): RunPlan["wanted"] {
   const unwanted = new Set<TurnEvent["type"]>();
   if (emitTextDeltas === false) unwanted.add("text_delta");
@@ -334,7 +344,10 @@ function checkedThread(make: () => Thread): Thread {
   }
 }
 
-/** The thread with an empty result for each answered call, so that the validation finds no open call. Calls of a suspended cell are not in the thread. */
+/**
+ * The thread with an empty result for each answered call, so that the validation finds no open call. Calls of a
+ * suspended cell are not in the thread.
+ */
 function withAnswers(thread: Thread, { answers = [], cell = null }: PlanDetails): Thread {
   const cellCallIds = new Set(cell?.calls.map(({ call }) => call.id) ?? []);
   const threadAnswers = answers.filter(({ call }) => !cellCallIds.has(call.id));
@@ -355,7 +368,10 @@ function checkRequest(thread: Thread, config: RequestConfig): void {
   if (issues.length > 0) throw new ValidationError("unsupported_capability", { issues });
 }
 
-/** A suspended cell is resumed by the code executor of the engine. Throws `invalid_engine` before anything runs if the engine has none (Q5). */
+/**
+ * A suspended cell is resumed by the code executor of the engine. Throws `invalid_engine` before anything runs if the
+ * engine has none (Q5).
+ */
 function checkCellExecutor<Context extends CallerContext>(
   { protocol }: Engine<Context>,
   cell: SuspendedCell | null,
@@ -365,7 +381,10 @@ function checkCellExecutor<Context extends CallerContext>(
   throw new EngineError("invalid_engine", { message, metadata: { cellId: cell.id } });
 }
 
-/** A cost budget cannot be enforced for a model of unknown price. Throws `unknown_price` before the first call, for the model and all fallbacks (Q12). */
+/**
+ * A cost budget cannot be enforced for a model of unknown price. Throws `unknown_price` before the first call, for the
+ * model and all fallbacks (Q12).
+ */
 function checkPrices(model: ModelName | null, fallback: readonly Fallback[]): void {
   const models = [model, ...fallback.map((entry) => (isPair(entry) ? entry.model : entry))];
   const unpriced = models.find((name) => priceOf(name) === null);

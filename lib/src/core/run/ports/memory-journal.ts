@@ -1,4 +1,5 @@
-// The journal in memory: hands responses and cancels to the turn in the order in which they arrive. It stores nothing, so it has nothing to replay.
+// The journal in memory: hands responses and cancels to the turn in the order in which they arrive. It stores nothing,
+// so it has nothing to replay.
 
 import type { Cancellation, Effect, EffectResponse } from "../../kernel/internal.ts";
 import type { CancellableJournal, JournalItem } from "./ports.ts";

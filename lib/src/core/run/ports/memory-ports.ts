@@ -9,7 +9,10 @@ import { orAborted } from "../run-lifetime.ts";
 import { MemoryJournal } from "./memory-journal.ts";
 import { memoryScope } from "./ports.ts";
 
-/** Does a reader of this verb receive the event? Only `chat` has `chat_completed`, and `generate` has no `step_completed`. */
+/**
+ * Does a reader of this verb receive the event? Only `chat` has `chat_completed`, and `generate` has no
+ * `step_completed`.
+ */
 function isVisible({ verb }: RunPlan, { type }: TurnEvent): boolean {
   if (verb === "chat") return true;
   if (type === "chat_completed") return false;

@@ -1,21 +1,24 @@
 // Places cache breakpoints (`cache_control`) in a request to Anthropic, by `promptCache.breakpoints`.
 //
 // Theory of operation
-//   The API caches a prompt by prefix: tools, then the system prompt, then the messages. A breakpoint on a block caches everything up to it. A later request reads
-//   the longest cached prefix that ends at one of its own breakpoints, or at most about 20 blocks before one. Breakpoints are not part of the cached
-//   content, so a breakpoint that moves from one message to the next does not invalidate the prefix.
+//   The API caches a prompt by prefix: tools, then the system prompt, then the messages. A breakpoint on a block caches
+//   everything up to it. A later request reads the longest cached prefix that ends at one of its own breakpoints, or at
+//   most about 20 blocks before one. Breakpoints are not part of the cached content, so a breakpoint that moves from
+//   one message to the next does not invalidate the prefix.
 //
 //   `auto` places, in this order, as long as one of the four breakpoints of a request is left:
 //     1. the last user message: this request writes the cache that the next step or turn reads
 //     2. the system prompt: other conversations of the same agent read it
-//     3. the last message before the current user turn: stays in place during the steps of the turn, however many blocks the tools add
+//     3. the last message before the current user turn: stays in place during the steps of the turn, however many
+//        blocks the tools add
 //     4. the tools: read by conversations with the same tools and another system prompt
 //   `system` places 2 and 4. A place that has a breakpoint of the caller gets no other.
 //
 // Invariants
-//   1. At most four breakpoints, those of the caller included, unless the caller alone sets more. A top-level `cache_control` of the caller counts as one.
-//   2. The API refuses a breakpoint of one hour after one of five minutes. The caller's breakpoints keep their lifetime, so one of the library has the
-//      lifetime of `retention` unless this order requires the other.
+//   1. At most four breakpoints, those of the caller included, unless the caller alone sets more. A top-level
+//      `cache_control` of the caller counts as one.
+//   2. The API refuses a breakpoint of one hour after one of five minutes. The caller's breakpoints keep their
+//      lifetime, so one of the library has the lifetime of `retention` unless this order requires the other.
 //   3. Blocks are copied and not changed: the encoded messages are cached.
 
 import type { JsonObject, PromptCacheSettings } from "../../model/internal.ts";
@@ -38,7 +41,8 @@ const maxBreakpoints = 4;
 type Place = readonly [part: number, message: number, block: number];
 
 /**
- * The request with breakpoints. `callerFields` are the fields that the caller sets in the body. Linear in the number of blocks.
+ * The request with breakpoints. `callerFields` are the fields that the caller sets in the body. Linear in the number of
+ * blocks.
  */
 export function placeBreakpoints(
   request: CacheableRequest,

@@ -39,7 +39,9 @@ function requestFrom(text: string): ModelRequest {
   return parsed.value;
 }
 
-/** The fixtures with the text of their files; `null` for a missing file. Without `omissions.json` nothing is omitted. */
+/**
+ * The fixtures with the text of their files; `null` for a missing file. Without `omissions.json` nothing is omitted.
+ */
 const cases = readdirSync(root).map((name) => ({
   name,
   request: read(root, name, "request.json"),

@@ -1,15 +1,20 @@
-// The codec of Anthropic's Messages API (`POST /v1/messages`), and the encoding of all request fields except the messages (`encode.ts`). The base URL ends in
-// `/v1`. The adapter adds the key (`x-api-key`).
+// The codec of Anthropic's Messages API (`POST /v1/messages`), and the encoding of all request fields except the
+// messages (`encode.ts`). The base URL ends in `/v1`. The adapter adds the key (`x-api-key`).
 //
 // Invariants
-//   1. The API refuses a thinking budget together with a forced tool (`tool_choice` `any` or `tool`), and accepts adaptive thinking with it. It refuses all
-//      thinking with sampling settings other than `temperature` 1 and `top_p` of at least 0.95. A forced tool wins over a budget; thinking wins over sampling.
-//      The losing setting is listed in `omissions`.
-//   2. `reasoning.budgetTokens` becomes `thinking.budget_tokens`; `reasoning.effort` becomes `output_config.effort`. An effort without a budget gives
-//      `thinking: { type: "adaptive" }`; the effort `"none"` gives `{ type: "disabled" }`. For models with other settings, `options.thinking` overrides the field.
-//   3. A JSON Schema is sent as `output_config.format`, also together with tools (fixtures/wire/anthropic-messages/structured-output). The API has no mode
-//      for JSON without a schema, so `json_object` is omitted. A schema that the format cannot have (records, recursion) is part of the system prompt, with a warning.
-//   4. Provider options and `options` of the request are merged into the body last and override every field, leaf by leaf.
+//   1. The API refuses a thinking budget together with a forced tool (`tool_choice` `any` or `tool`), and accepts
+//      adaptive thinking with it. It refuses all thinking with sampling settings other than `temperature` 1 and `top_p`
+//      of at least 0.95. A forced tool wins over a budget; thinking wins over sampling. The losing setting is listed in
+//      `omissions`.
+//   2. `reasoning.budgetTokens` becomes `thinking.budget_tokens`; `reasoning.effort` becomes `output_config.effort`. An
+//      effort without a budget gives `thinking: { type: "adaptive" }`; the effort `"none"` gives
+//      `{ type: "disabled" }`. For models with other settings, `options.thinking` overrides the field.
+//   3. A JSON Schema is sent as `output_config.format`, also together with tools
+//      (fixtures/wire/anthropic-messages/structured-output). The API has no mode for JSON without a schema, so
+//      `json_object` is omitted. A schema that the format cannot have (records, recursion) is part of the system
+//      prompt, with a warning.
+//   4. Provider options and `options` of the request are merged into the body last and override every field, leaf by
+//      leaf.
 
 import type { Json, JsonObject, ModelRequest, ProviderRoute } from "../../model/internal.ts";
 import type { Codec, EncodedRequest, Omission, Quirks, WireContext } from "../codec.ts";
@@ -54,8 +59,9 @@ const countedFields = [
 ];
 
 /**
- * `max_tokens` when the request has none: the API requires the field. 1,024, a common default, truncates ordinary answers; every model accepts 4,096. A thinking
- * budget is added, because the API counts thinking tokens towards `max_tokens`.
+ * `max_tokens` when the request has none: the API requires the field. 1,024, a common default, truncates ordinary
+ * answers; every model accepts 4,096. A thinking budget is added, because the API counts thinking tokens towards
+ * `max_tokens`.
  */
 const defaultMaxTokens = 4096;
 
@@ -109,12 +115,18 @@ function encode(request: ModelRequest, context: WireContext): EncodedRequest {
   };
 }
 
-/** The field `container`: an object if the caller's options add other fields, such as `skills`, which are merged into it. */
+/**
+ * The field `container`: an object if the caller's options add other fields, such as `skills`, which are merged into
+ * it.
+ */
 function containerField(id: string | null, options: JsonObject): Json {
   return id === null || objectAt(options, "container") === null ? id : { id };
 }
 
-/** Computer use is a beta feature of the API: each version of the tool needs its own beta (`computer_20250124` needs `computer-use-2025-01-24`). */
+/**
+ * Computer use is a beta feature of the API: each version of the tool needs its own beta (`computer_20250124` needs
+ * `computer-use-2025-01-24`).
+ */
 function betasOf(tools: readonly JsonObject[]): readonly string[] {
   const dates = tools.flatMap((tool) => {
     const [, year, month, day] = /^computer_(\d{4})(\d\d)(\d\d)$/.exec(textAt(tool, "type") ?? "") ?? [];
@@ -133,7 +145,10 @@ function systemField(blocks: readonly JsonObject[]): Json {
   return blocks.every(isPlainText) ? blocks.map((block) => block["text"]).join("\n\n") : blocks;
 }
 
-/** Function tools, then the tools that the provider defines: a `type` with a date (`web_search_20250305`) and a `name` (`datedToolName`). */
+/**
+ * Function tools, then the tools that the provider defines: a `type` with a date (`web_search_20250305`) and a `name`
+ * (`datedToolName`).
+ */
 function encodeTools(
   { tools, providerTools }: ModelRequest,
   route: ProviderRoute,
@@ -171,7 +186,10 @@ function withFields(schema: JsonObject): JsonObject {
   return Object.keys(schema).length === 1 ? { ...schema, properties: {} } : schema;
 }
 
-/** `tool_choice`, only with tools. `disable_parallel_tool_use` is a field of it, so `{ type: "auto" }` is sent if only that is set. */
+/**
+ * `tool_choice`, only with tools. `disable_parallel_tool_use` is a field of it, so `{ type: "auto" }` is sent if only
+ * that is set.
+ */
 function encodeToolChoice(request: ModelRequest, hasTools: boolean, omissions: Omission[]): JsonObject | null {
   const { toolChoice, parallelToolCalls } = request;
   if (!hasTools) {
@@ -189,7 +207,10 @@ function encodeToolChoice(request: ModelRequest, hasTools: boolean, omissions: O
   return parallelToolCalls === false ? { type: "auto", ...parallelSetting } : null;
 }
 
-/** The field `thinking` by invariant 2; `null` leaves the decision to the model. A summary requests `display: "summarized"`. */
+/**
+ * The field `thinking` by invariant 2; `null` leaves the decision to the model. A summary requests
+ * `display: "summarized"`.
+ */
 function encodeThinking(request: ModelRequest, omissions: Omission[]): JsonObject | null {
   const { reasoning, tools, providerTools } = request;
   if (reasoning === null) return null;
@@ -205,7 +226,10 @@ function encodeThinking(request: ModelRequest, omissions: Omission[]): JsonObjec
   return omitNullish({ type: "adaptive", display });
 }
 
-/** `output_config`: the effort, and the JSON Schema of the answer (invariant 3). `instructions`: the schema in words, if the API has no format for it. */
+/**
+ * `output_config`: the effort, and the JSON Schema of the answer (invariant 3). `instructions`: the schema in words, if
+ * the API has no format for it.
+ */
 function encodeOutputConfig(
   { reasoning, responseFormat }: ModelRequest,
   quirks: Quirks,

@@ -9,21 +9,28 @@
 //   message_stop           complete: closes open blocks and emits the message
 //   ping                   ignored
 //   error                  the failure; what follows is ignored
-//   A whole message is read by `readStart`, which creates and closes each of its blocks with the same code as a stream (W3).
+//   A whole message is read by `readStart`, which creates and closes each of its blocks with the same code as a stream
+//   (W3).
 //
 // Invariants
-//   1. The `input` of a `tool_use` block is an object, streamed as JSON text. `rawArguments` is kept only if that text is no JSON object.
-//   2. Replay data holds what the API requires back and the part does not hold: the `signature` of `thinking` (fixtures/wire/anthropic-messages/reasoning), the
-//      `caller` of a call, the `tool_use_id` and type of a provider's result (provider-tool). Citations are in metadata and in replay data. Blocks of
-//      unknown types are kept complete.
-//   3. `message_stop` is the protocol's end (E1). A repeated `message_start` of the same id is ignored. A `message_start` of another id before the end comes
-//      from a gateway that retried upstream and joined two streams (spliced): the reply fails as `interrupted`, because the signatures of its thinking would be refused.
-//   4. A block with a call that starts again at the same index is the same call. Calls without an id get `call_<n>`; repeated ids are made unique.
-//   5. `message_start` may carry complete content blocks: replies to calls that code execution makes do (called-by-code).
-//   6. The `container` in which the provider ran code is metadata of the reply, and an opaque part, because the next request has to name it (provider-tool).
+//   1. The `input` of a `tool_use` block is an object, streamed as JSON text. `rawArguments` is kept only if that text
+//      is no JSON object.
+//   2. Replay data holds what the API requires back and the part does not hold: the `signature` of `thinking`
+//      (fixtures/wire/anthropic-messages/reasoning), the `caller` of a call, the `tool_use_id` and type of a provider's
+//      result (provider-tool). Citations are in metadata and in replay data. Blocks of unknown types are kept complete.
+//   3. `message_stop` is the protocol's end (E1). A repeated `message_start` of the same id is ignored. A
+//      `message_start` of another id before the end comes from a gateway that retried upstream and joined two streams
+//      (spliced): the reply fails as `interrupted`, because the signatures of its thinking would be refused.
+//   4. A block with a call that starts again at the same index is the same call. Calls without an id get `call_<n>`;
+//      repeated ids are made unique.
+//   5. `message_start` may carry complete content blocks: replies to calls that code execution makes do
+//      (called-by-code).
+//   6. The `container` in which the provider ran code is metadata of the reply, and an opaque part, because the next
+//      request has to name it (provider-tool).
 //   7. A frame that is no JSON interrupts the reply (damaged-frame.ts).
-//   8. A call of a toolset (`toolset_name`) is a call of the toolset: its argument `action` is the name of the member, as in the older computer tool. The
-//      member's own name is replay data. Its arguments are not streamed, because the text of its deltas has no `action`.
+//   8. A call of a toolset (`toolset_name`) is a call of the toolset: its argument `action` is the name of the member,
+//      as in the older computer tool. The member's own name is replay data. Its arguments are not streamed, because the
+//      text of its deltas has no `action`.
 
 import type { AdapterFailure, FinishReason, Json, JsonObject, ModelEvent, Usage } from "../../model/internal.ts";
 import type { Decoder, ErrorResponse, Frame, WireContext } from "../codec.ts";
@@ -45,7 +52,10 @@ import { parseArguments, rawChunk, ReplyBuilder } from "../reply-builder.ts";
 /** How an event was treated, for `Decoder.counts`. */
 type EventClass = "understood" | "opaque" | "unknown";
 
-/** An open content block. `fields` are those of the block as it would be in a whole message, except its text, which the builder holds, and its input. */
+/**
+ * An open content block. `fields` are those of the block as it would be in a whole message, except its text, which the
+ * builder holds, and its input.
+ */
 type OpenBlock = {
   readonly id: string;
   readonly kind: BlockKind;
@@ -55,7 +65,10 @@ type OpenBlock = {
   readonly citations: Json[];
 };
 
-/** `call`: the program runs it. `provider_call` and `result`: the provider ran it. `opaque`: a type that is not known here. */
+/**
+ * `call`: the program runs it. `provider_call` and `result`: the provider ran it. `opaque`: a type that is not known
+ * here.
+ */
 type BlockKind = "text" | "thinking" | "redacted_thinking" | "call" | "provider_call" | "result" | "opaque";
 
 function kindOf(type: string): BlockKind {
@@ -108,8 +121,9 @@ class MessageReader {
   }
 
   /**
-   * Reads stop reason, usage and metadata. `message_delta` has the stop reason in `delta` and the usage beside it (`envelope`); a whole message has both at the top.
-   * Usage fields are merged, because `message_start` counts the input and `message_delta` the output.
+   * Reads stop reason, usage and metadata. `message_delta` has the stop reason in `delta` and the usage beside it
+   * (`envelope`); a whole message has both at the top. Usage fields are merged, because `message_start` counts the
+   * input and `message_delta` the output.
    */
   readEnding(delta: JsonObject, envelope: JsonObject): void {
     this.#stopReason = textAt(delta, "stop_reason") ?? this.#stopReason;
@@ -425,7 +439,10 @@ function malformedEvent(cause: unknown, { route }: WireContext): ModelEvent {
   return { type: "error", error: streamFailure("malformed_event", { provider: route.provider, ...details }) };
 }
 
-/** Reads the error form of the API, `{"type":"error","error":{"type":…,"message":…},"request_id":…}`, and other forms that gateways send. */
+/**
+ * Reads the error form of the API, `{"type":"error","error":{"type":…,"message":…},"request_id":…}`, and other forms
+ * that gateways send.
+ */
 export function decodeError(response: ErrorResponse, context: WireContext): AdapterFailure {
   const body = asObject(response.body);
   const error = objectAt(body, "error");
@@ -477,8 +494,8 @@ const countedUsageKeys = [
 ];
 
 /**
- * Inclusive usage: the API's `input_tokens` excludes `cache_read_input_tokens` and `cache_creation_input_tokens`, so they are added
- * (fixtures/wire/anthropic-messages/cached-usage). Values that are no counts are dropped.
+ * Inclusive usage: the API's `input_tokens` excludes `cache_read_input_tokens` and `cache_creation_input_tokens`, so
+ * they are added (fixtures/wire/anthropic-messages/cached-usage). Values that are no counts are dropped.
  */
 function decodedUsage(reportedUsage: JsonObject): Usage {
   const uncached = countAt(reportedUsage, "input_tokens");

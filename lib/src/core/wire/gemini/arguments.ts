@@ -1,14 +1,18 @@
-// Assembles streamed function-call arguments of Gemini (`functionCall.partialArgs`). The API does not stream JSON text: each piece is a value
-// (`stringValue`, `numberValue`, `boolValue`, `nullValue`) at a JSONPath (`jsonPath: "$.recipe.steps[1]"`), and `willContinue` says that a string continues.
+// Assembles streamed function-call arguments of Gemini (`functionCall.partialArgs`). The API does not stream JSON text:
+// each piece is a value (`stringValue`, `numberValue`, `boolValue`, `nullValue`) at a JSONPath
+// (`jsonPath: "$.recipe.steps[1]"`), and `willContinue` says that a string continues.
 //
 // Theory of operation
-//   Each piece is written into a tree, which gives the arguments. In parallel, JSON text is produced for `tool_call_delta` events: the text closes and opens
-//   containers on the way from the last path to the new one. Text can only be appended, so a piece for a container that was closed before stops the text.
+//   Each piece is written into a tree, which gives the arguments. In parallel, JSON text is produced for
+//   `tool_call_delta` events: the text closes and opens containers on the way from the last path to the new one. Text
+//   can only be appended, so a piece for a container that was closed before stops the text.
 //
 // Invariants
 //   1. The call runs with the arguments of the tree, never with the text. Pieces may arrive in any order.
-//   2. Nothing throws (W1). A piece without a valid path, or whose path contradicts the tree, makes the arguments malformed; `raw` then holds these pieces.
-//   3. Objects are built from `Map`s with `Object.fromEntries`, so a path with `__proto__` is a field and no prototype pollution.
+//   2. Nothing throws (W1). A piece without a valid path, or whose path contradicts the tree, makes the arguments
+//      malformed; `raw` then holds these pieces.
+//   3. Objects are built from `Map`s with `Object.fromEntries`, so a path with `__proto__` is a field and no prototype
+//      pollution.
 
 import type { Json, JsonObject } from "../../model/internal.ts";
 
@@ -151,7 +155,9 @@ function valueOf(piece: JsonObject): Json | undefined {
   return Object.hasOwn(piece, "nullValue") ? null : undefined;
 }
 
-/** Parses a JSONPath of names and indexes, `$.a[0]['b c']`, into segments. `null`: anything else, and the root itself. */
+/**
+ * Parses a JSONPath of names and indexes, `$.a[0]['b c']`, into segments. `null`: anything else, and the root itself.
+ */
 function parsePath(path: string): readonly PathSegment[] | null {
   if (!path.startsWith("$")) return null;
   const segments: PathSegment[] = [];
@@ -175,7 +181,10 @@ function emptyBranch(firstChild: PathSegment): Branch {
   return typeof firstChild === "string" ? { type: "object", fields: new Map() } : { type: "array", items: [] };
 }
 
-/** Sets a child. `false`: the segment does not fit the container. Arrays grow by one item at a time, so a large index cannot allocate a large array. */
+/**
+ * Sets a child. `false`: the segment does not fit the container. Arrays grow by one item at a time, so a large index
+ * cannot allocate a large array.
+ */
 function setChild(branch: Branch, segment: PathSegment, child: Node): boolean {
   if (branch.type === "object") {
     if (typeof segment !== "string") return false;

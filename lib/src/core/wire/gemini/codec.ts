@@ -1,5 +1,5 @@
-// The codec of Google's Gemini API. Requests always use `streamGenerateContent?alt=sse`; `generateContent` replies are decoded too. The base URL ends in
-// the version of the API (`/v1beta`). The adapter adds the key (`x-goog-api-key`).
+// The codec of Google's Gemini API. Requests always use `streamGenerateContent?alt=sse`; `generateContent` replies are
+// decoded too. The base URL ends in the version of the API (`/v1beta`). The adapter adds the key (`x-goog-api-key`).
 
 import type { Codec, EncodedRequest, WireContext } from "../codec.ts";
 
@@ -21,7 +21,10 @@ export const geminiGenerateContent: Codec = {
   },
 };
 
-/** The request of `countTokens`. The Gemini API counts tools and instructions only inside of a `generateContentRequest`, which Vertex AI does not have. */
+/**
+ * The request of `countTokens`. The Gemini API counts tools and instructions only inside of a `generateContentRequest`,
+ * which Vertex AI does not have.
+ */
 function countRequest({ path, body }: EncodedRequest, { route }: WireContext): Pick<EncodedRequest, "path" | "body"> {
   const [modelPath = ""] = path.split(":streamGenerateContent");
   const isVertex = route.endpoint.includes("/publishers/google");

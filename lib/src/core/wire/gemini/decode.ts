@@ -1,24 +1,31 @@
-// Decodes replies of the Gemini API: `GenerateContentResponse`, whole or as a stream of such objects that each hold a piece. One class reads both (W3).
+// Decodes replies of the Gemini API: `GenerateContentResponse`, whole or as a stream of such objects that each hold a
+// piece. One class reads both (W3).
 //
 // Theory of operation
-//   Gemini has no events for the start and end of blocks. Consecutive parts of one kind form a run: a run of text, or of thoughts (`thought: true`). A part of
-//   another kind, a call or the end completes the run. A `functionCall` part is a complete call, or the first piece of one if it has `willContinue`;
-//   pieces after the first have no name and carry `partialArgs` (arguments.ts). Candidate 0 is read, others are ignored.
+//   Gemini has no events for the start and end of blocks. Consecutive parts of one kind form a run: a run of text, or
+//   of thoughts (`thought: true`). A part of another kind, a call or the end completes the run. A `functionCall` part
+//   is a complete call, or the first piece of one if it has `willContinue`; pieces after the first have no name and
+//   carry `partialArgs` (arguments.ts). Candidate 0 is read, others are ignored.
 //
 // Invariants
-//   1. A run is one part of the message, however it was cut. A `thoughtSignature` belongs to the run or the call it arrives with; a second signature starts a
-//      new part, because each signature has to be sent back with its own text (fixtures/wire/gemini/reasoning).
+//   1. A run is one part of the message, however it was cut. A `thoughtSignature` belongs to the run or the call it
+//      arrives with; a second signature starts a new part, because each signature has to be sent back with its own text
+//      (fixtures/wire/gemini/reasoning).
 //   2. A call has the API's id. Without one it gets `call_<n>`, and that id is never sent to the API.
-//   3. The protocol's end is `finishReason` (E1), or `promptFeedback.blockReason` for a blocked prompt (blocked-prompt). After it only usage is read.
+//   3. The protocol's end is `finishReason` (E1), or `promptFeedback.blockReason` for a blocked prompt
+//      (blocked-prompt). After it only usage is read.
 //   4. A frame that is no JSON, or that the end of the stream cuts, interrupts the reply (damaged-frame.ts).
-//   5. Numbers that are not finite (`1e999`) become `null`, and a chunk nested deeper than `maxChunkDepth` fails the reply as `malformed_event`: no stored event can
-//      hold either.
-//   6. `inlineData` is an image part, or a file part if its type is not an image. Its replay data holds the other fields of the part (`thoughtSignature`). Images with
-//      `thought: true` are drafts of the model; they have `thought` in their metadata. Parts of other kinds (`executableCode`, `codeExecutionResult`, ...) are
-//      opaque parts: they stay in their place and are sent back complete (provider-tools).
-//   7. `logprobsResult` of a chunk covers its own tokens; the reply has those of all chunks (logprobs). Other fields of a candidate are replaced by later chunks.
+//   5. Numbers that are not finite (`1e999`) become `null`, and a chunk nested deeper than `maxChunkDepth` fails the
+//      reply as `malformed_event`: no stored event can hold either.
+//   6. `inlineData` is an image part, or a file part if its type is not an image. Its replay data holds the other
+//      fields of the part (`thoughtSignature`). Images with `thought: true` are drafts of the model; they have
+//      `thought` in their metadata. Parts of other kinds (`executableCode`, `codeExecutionResult`, ...) are opaque
+//      parts: they stay in their place and are sent back complete (provider-tools).
+//   7. `logprobsResult` of a chunk covers its own tokens; the reply has those of all chunks (logprobs). Other fields of
+//      a candidate are replaced by later chunks.
 //   8. A call that `finishReason` cuts off (`MAX_TOKENS`) is not completed (length-in-call).
-//   9. A `finishReason` that reports an error (`MALFORMED_FUNCTION_CALL`) gives an error event with the API's `finishMessage`, and no message (malformed-call).
+//   9. A `finishReason` that reports an error (`MALFORMED_FUNCTION_CALL`) gives an error event with the API's
+//      `finishMessage`, and no message (malformed-call).
 
 import type {
   AdapterFailure,
@@ -74,7 +81,10 @@ function listOf(body: Json): readonly Json[] {
 
 /** The run that is open. `id` addresses its block in the builder. */
 type OpenRun = { readonly type: "text" | "reasoning"; readonly id: string; signature: string | null };
-/** The call that is open. `apiId` is the id that the API gave, `args` the arguments that came complete, `partial` those that come in pieces. */
+/**
+ * The call that is open. `apiId` is the id that the API gave, `args` the arguments that came complete, `partial` those
+ * that come in pieces.
+ */
 type OpenCall = {
   readonly key: string;
   readonly apiId: string | null;
@@ -374,7 +384,10 @@ const partAttributeKeys: ReadonlySet<string> = new Set([
 ]);
 /** Keys of a candidate that describe the sources of its text. */
 const sourceKeys: ReadonlySet<string> = new Set(["groundingMetadata", "citationMetadata", "groundingAttributions"]);
-/** Deepest nesting of a chunk, below the limit of stored events (`maxToolValueDepth`), which wrap values of the chunk in objects of their own. */
+/**
+ * Deepest nesting of a chunk, below the limit of stored events (`maxToolValueDepth`), which wrap values of the chunk in
+ * objects of their own.
+ */
 const maxChunkDepth = 100;
 
 /** `logprobsResult` of the whole reply: the lists of all chunks, joined. */
@@ -438,8 +451,9 @@ function finishReasonOf(rawFinishReason: string | null): FinishReason | null {
 }
 
 /**
- * Reasons of errors after which the same request can succeed: the model wrote something that the API could not read, and samples again. Gemini's own CLI retries
- * (https://github.com/google-gemini/gemini-cli/pull/12965). The others depend on the request.
+ * Reasons of errors after which the same request can succeed: the model wrote something that the API could not read,
+ * and samples again. Gemini's own CLI retries (https://github.com/google-gemini/gemini-cli/pull/12965). The others
+ * depend on the request.
  */
 const retryableEndings: ReadonlySet<string> = new Set([
   "MALFORMED_FUNCTION_CALL",
@@ -458,8 +472,8 @@ const countedUsageKeys: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Inclusive usage: `thoughtsTokenCount` is added to `candidatesTokenCount`, and `toolUsePromptTokenCount` (input from tools that Gemini ran) to `promptTokenCount`.
- * `null`: no count was reported.
+ * Inclusive usage: `thoughtsTokenCount` is added to `candidatesTokenCount`, and `toolUsePromptTokenCount` (input from
+ * tools that Gemini ran) to `promptTokenCount`. `null`: no count was reported.
  */
 function decodedUsage(reported: JsonObject | null): Usage | null {
   const prompt = countAt(reported, "promptTokenCount");
@@ -484,8 +498,9 @@ function sum(left: number | null, right: number | null): number | null {
 }
 
 /**
- * Reads a `google.rpc.Status`, which is in an array of one if the stream was requested without `alt=sse`. Its `details` decide what the status does not say:
- * `RetryInfo.retryDelay` is the wait, `ErrorInfo.reason` reveals an invalid key, `QuotaFailure.violations` names the quota.
+ * Reads a `google.rpc.Status`, which is in an array of one if the stream was requested without `alt=sse`. Its `details`
+ * decide what the status does not say: `RetryInfo.retryDelay` is the wait, `ErrorInfo.reason` reveals an invalid key,
+ * `QuotaFailure.violations` names the quota.
  */
 export function decodeError(response: ErrorResponse, context: WireContext): AdapterFailure {
   const { body } = response;
@@ -508,7 +523,8 @@ export function decodeError(response: ErrorResponse, context: WireContext): Adap
   const retryAfterMs = response.retryAfterMs ?? millisecondsOf(delay);
   const failure = classify({ ...response, retryAfterMs, status: isKeyError ? 401 : status }, providerError, context);
   if (failure.reason !== "rate_limited") return { ...failure, status };
-  // The message is the same for a limit per minute and a limit per day. Only `quotaId` differs; waiting helps for the first.
+  // The message is the same for a limit per minute and a limit per day. Only `quotaId` differs; waiting helps for the
+  // first.
   const isDaily = quotas.some((id) => id.includes("PerDay"));
   const retryable = isDaily ? false : delay !== null || quotas.length > 0 || failure.retryable;
   return { ...failure, retryable };

@@ -1,20 +1,26 @@
-// Encodes requests for the Gemini API: `contents` (turns of parts), `systemInstruction`, `generationConfig`, `tools` and `toolConfig`.
+// Encodes requests for the Gemini API: `contents` (turns of parts), `systemInstruction`, `generationConfig`, `tools`
+// and `toolConfig`.
 //
 // Invariants
-//   1. Schemas are sent as JSON Schema (`parametersJsonSchema`, `responseJsonSchema`), without the keyword `$schema`. That of an answer
-//      is written in the keywords that the API reads (`schema-rules.ts`).
-//   2. All results of one reply's calls are one turn, directly after the reply. Consecutive replies are one turn, because a turn with `functionCall` parts
-//      has to follow a user turn (fixtures/wire/gemini/tool-results).
-//   3. The id of a call is sent only if the API assigned it on this route. Without ids the API matches results to calls by name and order.
-//   4. Gemini 3 refuses a reply whose first `functionCall` has no `thoughtSignature`. A call that another model made is sent with the placeholder that Google
-//      documents for this case.
+//   1. Schemas are sent as JSON Schema (`parametersJsonSchema`, `responseJsonSchema`), without the keyword `$schema`.
+//      That of an answer is written in the keywords that the API reads (`schema-rules.ts`).
+//   2. All results of one reply's calls are one turn, directly after the reply. Consecutive replies are one turn,
+//      because a turn with `functionCall` parts has to follow a user turn (fixtures/wire/gemini/tool-results).
+//   3. The id of a call is sent only if the API assigned it on this route. Without ids the API matches results to calls
+//      by name and order.
+//   4. Gemini 3 refuses a reply whose first `functionCall` has no `thoughtSignature`. A call that another model made is
+//      sent with the placeholder that Google documents for this case.
 //   5. The encoded form of a message is cached by message identity, for the route it was last sent by.
-//   6. The API refuses turns without parts: a message with no content is not sent and is listed in `omissions` as `repaired`.
-//   7. Provider options of a part, a call, a tool message (`functionResponse`) or a tool (its declaration) are fields of its object. The API has no fields on the turns that
-//      other messages become: options of such a message are listed in `omissions`.
-//   8. Provider options and `options` of the request are merged last, leaf by leaf. `quirks.without` removes fields after that.
-//   9. All system messages are `systemInstruction`; those after the first other message are reported. A note of the runtime (a system message with an origin)
-//      is sent in its place as a user turn instead, because it makes sense only there: the result of a code cell.
+//   6. The API refuses turns without parts: a message with no content is not sent and is listed in `omissions` as
+//      `repaired`.
+//   7. Provider options of a part, a call, a tool message (`functionResponse`) or a tool (its declaration) are fields
+//      of its object. The API has no fields on the turns that other messages become: options of such a message are
+//      listed in `omissions`.
+//   8. Provider options and `options` of the request are merged last, leaf by leaf. `quirks.without` removes fields
+//      after that.
+//   9. All system messages are `systemInstruction`; those after the first other message are reported. A note of the
+//      runtime (a system message with an origin) is sent in its place as a user turn instead, because it makes sense
+//      only there: the result of a code cell.
 
 import type {
   AssistantMessage,
@@ -52,7 +58,10 @@ import { sendableResult } from "../result-parts.ts";
 import { adaptSchema } from "../schema-adaptation.ts";
 import { geminiJson } from "../schema-rules.ts";
 
-/** Encodes a request. Throws `AdapterError` for media that cannot be sent, for a model name that is no path, and for a request without content. */
+/**
+ * Encodes a request. Throws `AdapterError` for media that cannot be sent, for a model name that is no path, and for a
+ * request without content.
+ */
 export function encode(request: ModelRequest, context: WireContext): EncodedRequest {
   const { route, quirks } = context;
   const omissions: Omission[] = [];
@@ -87,8 +96,9 @@ export function encode(request: ModelRequest, context: WireContext): EncodedRequ
 }
 
 /**
- * The path of the model: `models/<name>`, or the name itself if it contains a collection (`tunedModels/...`). Every segment is percent-encoded, and `.`, `..` and
- * empty segments are refused, which prevents path traversal out of the base URL.
+ * The path of the model: `models/<name>`, or the name itself if it contains a collection (`tunedModels/...`). Every
+ * segment is percent-encoded, and `.`, `..` and empty segments are refused, which prevents path traversal out of the
+ * base URL.
  */
 function modelPath(route: ProviderRoute): string {
   const { model } = route;
@@ -150,7 +160,10 @@ function encodeGenerationConfig(
   });
 }
 
-/** `thinkingConfig`: `thinkingLevel` from Gemini 3 on, `thinkingBudget` in tokens before. The API refuses both together; the level wins. */
+/**
+ * `thinkingConfig`: `thinkingLevel` from Gemini 3 on, `thinkingBudget` in tokens before. The API refuses both together;
+ * the level wins.
+ */
 function encodeThinking(reasoning: ReasoningSettings, route: ProviderRoute, omissions: Omission[]): JsonObject {
   const { effort, budgetTokens, summary } = reasoning;
   const includeThoughts = summary === null ? null : summary !== "none";
@@ -186,7 +199,10 @@ function withoutSchemaKeyword(schema: JsonObject): JsonObject {
   return schemaFields;
 }
 
-/** The parameters of a function. The API requires an object, so a schema that says nothing about its type, or that lists several, has that type. */
+/**
+ * The parameters of a function. The API requires an object, so a schema that says nothing about its type, or that lists
+ * several, has that type.
+ */
 function parametersOf(schema: JsonObject): JsonObject {
   const { type, ...fields } = withoutSchemaKeyword(schema);
   const isTyped = ["$ref", "anyOf", "oneOf", "allOf"].some((keyword) => schema[keyword] !== undefined);
@@ -225,7 +241,10 @@ function encodeToolConfig(request: ModelRequest, omissions: Omission[]): JsonObj
 
 // History
 
-/** The encoded parts of a message. `omissions` has paths relative to the message; `call` is the call that a tool result answers, part of the cache key. */
+/**
+ * The encoded parts of a message. `omissions` has paths relative to the message; `call` is the call that a tool result
+ * answers, part of the cache key.
+ */
 type EncodedMessage = {
   readonly route: string;
   readonly call: ToolCall | null;
@@ -235,7 +254,10 @@ type EncodedMessage = {
 // For each message, its parts on the route it was last encoded for.
 const encodedMessages = new WeakMap<Message, EncodedMessage>();
 
-/** One element of `contents`. `messageRole` is the role of its messages in the library, which decides whether another message joins it. */
+/**
+ * One element of `contents`. `messageRole` is the role of its messages in the library, which decides whether another
+ * message joins it.
+ */
 type ContentTurn = {
   readonly role: "user" | "model";
   readonly messageRole: Message["role"];
@@ -397,7 +419,10 @@ function mediaPart(source: ContentSource, mimeType: string | null, path: string,
   }
 }
 
-/** Types of inline media in `functionResponse.parts` (https://ai.google.dev/gemini-api/docs/function-calling, "Multimodal function responses"). */
+/**
+ * Types of inline media in `functionResponse.parts` (https://ai.google.dev/gemini-api/docs/function-calling,
+ * "Multimodal function responses").
+ */
 const nestedTypes: ReadonlySet<string> = new Set([
   "image/png",
   "image/jpeg",
@@ -407,8 +432,9 @@ const nestedTypes: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * The `functionResponse` of a tool message, and media beside it. From Gemini 3 on, inline media of {@link nestedTypes} goes into `functionResponse.parts`. Other media,
- * media by URI and all media for older models are parts after the response. What the API does not accept becomes a note.
+ * The `functionResponse` of a tool message, and media beside it. From Gemini 3 on, inline media of {@link nestedTypes}
+ * goes into `functionResponse.parts`. Other media, media by URI and all media for older models are parts after the
+ * response. What the API does not accept becomes a note.
  */
 function resultParts(
   message: ToolMessage,
@@ -481,7 +507,10 @@ function replyParts(message: AssistantMessage, route: ProviderRoute, omissions: 
   return [...contentParts, ...[...unplacedCalls.values()].map(encodeCall)];
 }
 
-/** The `thoughtSignature` for a call that Gemini did not make: the value that Google documents to skip validation. `null` before Gemini 3. */
+/**
+ * The `thoughtSignature` for a call that Gemini did not make: the value that Google documents to skip validation.
+ * `null` before Gemini 3.
+ */
 function placeholderSignature(model: string): string | null {
   return model.includes("gemini") && !isBeforeGemini3(model) ? "skip_thought_signature_validator" : null;
 }

@@ -1,5 +1,6 @@
-// The codec of OpenAI's Chat Completions API, which many other servers implement. Differences in requests are data (`Quirks`, set by the presets of
-// `core/adapters/compatible.ts`). Differences in replies are detected: the decoder accepts every known form from every server.
+// The codec of OpenAI's Chat Completions API, which many other servers implement. Differences in requests are data
+// (`Quirks`, set by the presets of `core/adapters/compatible.ts`). Differences in replies are detected: the decoder
+// accepts every known form from every server.
 
 import type { Codec } from "../codec.ts";
 

@@ -1,10 +1,11 @@
-// Decodes replies of Chat Completions servers: the frames of a stream, or a whole body. `reply-reader.ts` reads the content; this file decides when a
-// reply has ended.
+// Decodes replies of Chat Completions servers: the frames of a stream, or a whole body. `reply-reader.ts` reads the
+// content; this file decides when a reply has ended.
 //
 // Invariants
-//   1. The protocol's end is a `finish_reason` (E1). Most servers send usage in a later chunk, and some send more chunks in between, so `message_completed` is
-//      emitted when usage is known too, at `[DONE]`, or at the end of the stream, whichever comes first. Some compatible servers send no `finish_reason`: their
-//      reply ends at `[DONE]`, with the finish reason `null` and its usage (fixtures/wire/openai-chat/done-without-end).
+//   1. The protocol's end is a `finish_reason` (E1). Most servers send usage in a later chunk, and some send more
+//      chunks in between, so `message_completed` is emitted when usage is known too, at `[DONE]`, or at the end of the
+//      stream, whichever comes first. Some compatible servers send no `finish_reason`: their reply ends at `[DONE]`,
+//      with the finish reason `null` and its usage (fixtures/wire/openai-chat/done-without-end).
 //   2. A frame that is no JSON interrupts the reply (damaged-frame.ts).
 //   3. After `message_completed` only usage is read.
 //   4. Values that cannot be stored are dropped before anything else is read, also from raw chunks (`dropUnstorable`).

@@ -2,19 +2,21 @@
 //
 // Invariants
 //   1. The encoded form of a message is cached by message identity and route.
-//   2. Consecutive system messages are one message. System messages in the middle of the history stay there, so that the prefix before them stays in the
-//      provider's prompt cache.
-//   3. The API accepts only text as a tool result. Images and files of results follow in one user message after the last result of the reply
-//      (fixtures/wire/openai-chat/history).
-//   4. Reasoning and signatures are sent back to their own route only, in the fields they came in (W4). Of the unknown fields of messages and calls, only those of
-//      `replayedFields` and of `quirks.replayFields` are sent back: strict servers refuse fields that they only define for replies (Mistral answers 422
-//      `extra_forbidden`).
-//   5. Arguments are sent back as the text the model wrote. Text that is no JSON object is sent as `{}`, because many servers parse it and refuse the request.
+//   2. Consecutive system messages are one message. System messages in the middle of the history stay there, so that
+//      the prefix before them stays in the provider's prompt cache.
+//   3. The API accepts only text as a tool result. Images and files of results follow in one user message after the
+//      last result of the reply (fixtures/wire/openai-chat/history).
+//   4. Reasoning and signatures are sent back to their own route only, in the fields they came in (W4). Of the unknown
+//      fields of messages and calls, only those of `replayedFields` and of `quirks.replayFields` are sent back: strict
+//      servers refuse fields that they only define for replies (Mistral answers 422 `extra_forbidden`).
+//   5. Arguments are sent back as the text the model wrote. Text that is no JSON object is sent as `{}`, because many
+//      servers parse it and refuse the request.
 //   6. Empty text is not sent. A message with no other content is not sent and is listed in `omissions` as `repaired`.
-//   7. `quirks.without` removes fields from the body and from assistant messages. Provider options and `options` of the request are merged after that and override everything,
-//      leaf by leaf.
-//   8. Provider options of a message, a content part, a call or a tool are fields of its object (for a tool, of `function`). Content whose parts have options is a
-//      list; a system message with options is not joined with its neighbours.
+//   7. `quirks.without` removes fields from the body and from assistant messages. Provider options and `options` of the
+//      request are merged after that and override everything, leaf by leaf.
+//   8. Provider options of a message, a content part, a call or a tool are fields of its object (for a tool, of
+//      `function`). Content whose parts have options is a list; a system message with options is not joined with its
+//      neighbours.
 
 import type {
   AssistantMessage,
@@ -54,7 +56,10 @@ import { clientCallName } from "../provider-tools.ts";
 import { sendableResult } from "../result-parts.ts";
 import { encodeMedia } from "./media.ts";
 
-/** One encoded message. `instructions` are joined with their neighbours; `answer` is a tool result. `omissions` has paths relative to the message. */
+/**
+ * One encoded message. `instructions` are joined with their neighbours; `answer` is a tool result. `omissions` has
+ * paths relative to the message.
+ */
 type EncodedMessage = { readonly omissions: readonly Omission[] } & (
   | { readonly type: "instructions"; readonly text: string }
   | { readonly type: "message"; readonly wire: JsonObject }
@@ -63,8 +68,9 @@ type EncodedMessage = { readonly omissions: readonly Omission[] } & (
 );
 
 /**
- * Fields of messages and calls that are not part of the API and that servers require back: signatures of Gemini (`extra_content`), the encrypted reasoning of GitHub
- * Copilot (`reasoning_opaque`), and the signatures that LiteLLM passes on (`thinking_blocks`, `provider_specific_fields`).
+ * Fields of messages and calls that are not part of the API and that servers require back: signatures of Gemini
+ * (`extra_content`), the encrypted reasoning of GitHub Copilot (`reasoning_opaque`), and the signatures that LiteLLM
+ * passes on (`thinking_blocks`, `provider_specific_fields`).
  */
 const replayedFields = ["extra_content", "provider_specific_fields", "reasoning_opaque", "thinking_blocks"];
 
@@ -105,7 +111,9 @@ function schemaIn(body: JsonObject): Json | undefined {
 /** Encoded fields of the body, and what they leave out. */
 type Settings = { readonly fields: JsonObject; readonly omissions: readonly Omission[] };
 
-/** Where the schemas made fields nullable (`added-nulls.ts`): in the structured output, and in the parameters of tools. */
+/**
+ * Where the schemas made fields nullable (`added-nulls.ts`): in the structured output, and in the parameters of tools.
+ */
 type Output = { readonly output: JsonObject | null };
 type Tools = { readonly tools: readonly (readonly [name: string, addedNulls: JsonObject | null])[] };
 
@@ -145,8 +153,8 @@ function encodeSettings(request: ModelRequest, context: WireContext): Settings &
 }
 
 /**
- * Function tools, then custom tools and tools that the server runs (`type` is their name). Tools of other providers are omitted, and those whose calls only the
- * Responses API has.
+ * Function tools, then custom tools and tools that the server runs (`type` is their name). Tools of other providers are
+ * omitted, and those whose calls only the Responses API has.
  */
 function encodeTools(
   { tools, providerTools, toolChoice }: ModelRequest,
@@ -169,7 +177,10 @@ function encodeTools(
   return { fields: omitNullish({ tools: all, tool_choice: choice }), omissions, tools: addedNulls };
 }
 
-/** Is this a tool of the Responses API whose calls the program runs? Chat Completions has only custom tools; servers that reach MCP servers do so themselves. */
+/**
+ * Is this a tool of the Responses API whose calls the program runs? Chat Completions has only custom tools; servers
+ * that reach MCP servers do so themselves.
+ */
 function isResponsesTool(tool: ProviderTool): boolean {
   return clientCallName(tool) !== null && tool.name !== "custom" && tool.name !== "mcp";
 }
@@ -182,8 +193,8 @@ function encodeToolChoice(toolChoice: ToolChoice | null, providerTools: readonly
 }
 
 /**
- * A tool that the provider defines. The definition of a custom tool is nested here and flat in the Responses API, in `custom` and in `format.grammar`; both forms
- * are accepted, so that one definition serves both APIs.
+ * A tool that the provider defines. The definition of a custom tool is nested here and flat in the Responses API, in
+ * `custom` and in `format.grammar`; both forms are accepted, so that one definition serves both APIs.
  */
 function encodeProviderTool({ name, options }: ProviderTool): JsonObject {
   if (name !== "custom" || objectAt(options, "custom") !== null) return { type: name, ...options };
@@ -196,7 +207,10 @@ function encodeProviderTool({ name, options }: ProviderTool): JsonObject {
   };
 }
 
-/** One function tool. Options that a function has are sent in `function`, others beside it: OpenRouter reads `cache_control` there. */
+/**
+ * One function tool. Options that a function has are sent in `function`, others beside it: OpenRouter reads
+ * `cache_control` there.
+ */
 function encodeTool(
   tool: ToolSpec,
   index: number,
@@ -219,7 +233,9 @@ function encodeTool(
 /** The fields of `function` in the API. */
 const functionFields: ReadonlySet<string> = new Set(["name", "description", "parameters", "strict"]);
 
-/** `response_format`. A server without JSON Schema support gets `json_object`, and the schema is listed in `omissions`. */
+/**
+ * `response_format`. A server without JSON Schema support gets `json_object`, and the schema is listed in `omissions`.
+ */
 function encodeFormat({ responseFormat }: ModelRequest, { quirks }: WireContext): Settings & Output {
   if (responseFormat === null || responseFormat.type === "text") return { fields: {}, omissions: [], output: null };
   const jsonObjectFormat = { response_format: { type: "json_object" } };
@@ -240,7 +256,10 @@ function encodeFormat({ responseFormat }: ModelRequest, { quirks }: WireContext)
 
 type Messages = { readonly messages: readonly JsonObject[]; readonly omissions: readonly Omission[] };
 
-/** Encodes the history. System messages and attachments are collected and written when a message of another kind follows. */
+/**
+ * Encodes the history. System messages and attachments are collected and written when a message of another kind
+ * follows.
+ */
 function encodeMessages(request: ModelRequest, context: WireContext): Messages {
   const { route, quirks } = context;
   const history = sendableHistory(request.messages, quirks.callIds);
@@ -328,7 +347,10 @@ function encodeMessage(message: Message, context: WireContext): EncodedMessage {
   }
 }
 
-/** Encodes a user message. `name` is sent only if it is 1 to 64 letters, digits, `_` and `-`, the form that the API accepts. */
+/**
+ * Encodes a user message. `name` is sent only if it is 1 to 64 letters, digits, `_` and `-`, the form that the API
+ * accepts.
+ */
 function encodeUser(message: UserMessage, context: WireContext): EncodedMessage {
   const { content, name } = message;
   const parts = normalizeContent(content);
@@ -371,7 +393,10 @@ function isNotEmptyText(piece: JsonObject): boolean {
   return piece["type"] !== "text" || piece["text"] !== "";
 }
 
-/** Encodes a tool result as text. Its images and files become attachments (invariant 3); what the API does not accept becomes a note. */
+/**
+ * Encodes a tool result as text. Its images and files become attachments (invariant 3); what the API does not accept
+ * becomes a note.
+ */
 function encodeToolResult(message: ToolMessage, context: WireContext): EncodedMessage {
   const { toolCallId, content } = message;
   const { parts, omissions } = sendableResult(content, (part) => part.type === "text" || encodeMedia(part, context));
@@ -402,7 +427,10 @@ function encodeAssistant(message: AssistantMessage, context: WireContext): Encod
   const pieces: JsonObject[] = [];
   let fields: JsonObject = {};
 
-  /** The replay data of a part for this route. Otherwise `null`, and an omission if data of another route, or required data, is missing. */
+  /**
+   * The replay data of a part for this route. Otherwise `null`, and an omission if data of another route, or required
+   * data, is missing.
+   */
   function replayFields(replay: ProviderReplay | null, path: string, isRequired: boolean): JsonObject | null {
     const verdict = replayFor(replay, route);
     if (verdict.type === "foreign_route") omissions.push({ path, reason: "foreign_replay" });
@@ -453,7 +481,8 @@ function encodeAssistant(message: AssistantMessage, context: WireContext): Encod
         break;
       }
       case "tool_call":
-        // The API has no place for a call inside the content. Servers that run tools do not accept their calls and results back.
+        // The API has no place for a call inside the content. Servers that run tools do not accept their calls and
+        // results back.
         if (part.providerExecuted !== null) replayFields(part.providerExecuted.provider, path, true);
         break;
       case "tool_result":
@@ -477,7 +506,8 @@ function encodeAssistant(message: AssistantMessage, context: WireContext): Encod
     const encoded = { ...unknownFields(data, path), ...encodeCall(call, flagAt(data, "custom") === true) };
     return withOptions(encoded, optionsFor(call, route));
   });
-  // Servers with `reasoning_content` (DeepSeek) require the field in every assistant message with calls, also in those of another model.
+  // Servers with `reasoning_content` (DeepSeek) require the field in every assistant message with calls, also in those
+  // of another model.
   const field = quirks.reasoningField;
   if (calls.length > 0 && field === "reasoning_content" && !forbiddenFields.has(field))
     fields = { [field]: "", ...fields };

@@ -1,10 +1,12 @@
-// Reads finish reasons, usage and errors of Chat Completions servers. Servers differ in these more than in anything else.
+// Reads finish reasons, usage and errors of Chat Completions servers. Servers differ in these more than in anything
+// else.
 //
 // Invariants
 //   1. Every `finish_reason` maps to a finish reason; an unknown word is `other`.
-//   2. Counts are inclusive (docs/decisions/0009). Servers that count cached or reasoning tokens separately are recognised by their sums and corrected
-//      (fixtures/wire/openai-chat/cached-usage).
-//   3. An error is found wherever servers put it: in place of a reply, in a frame (error-in-stream), in a choice (error-in-choice), as an object or as text.
+//   2. Counts are inclusive (docs/decisions/0009). Servers that count cached or reasoning tokens separately are
+//      recognised by their sums and corrected (fixtures/wire/openai-chat/cached-usage).
+//   3. An error is found wherever servers put it: in place of a reply, in a frame (error-in-stream), in a choice
+//      (error-in-choice), as an object or as text.
 
 import type { AdapterFailure, FinishReason, Json, JsonObject, Usage } from "../../model/internal.ts";
 import type { ErrorResponse, WireContext } from "../codec.ts";
@@ -48,9 +50,10 @@ export function finishReasonOf(rawReason: string): FinishReason {
 }
 
 /**
- * The word of Gemini for a call that the model wrote and Google's server rejected; `null`: the reason is another. Google's compatible endpoint sends it after
- * `function_call_filter:` (https://github.com/coder/coder/pull/28470), OpenRouter in `native_finish_reason`
- * (https://github.com/vellum-ai/vellum-assistant/pull/43134). The rejected call is not in the reply, so that the reply looks complete.
+ * The word of Gemini for a call that the model wrote and Google's server rejected; `null`: the reason is another.
+ * Google's compatible endpoint sends it after `function_call_filter:` (https://github.com/coder/coder/pull/28470),
+ * OpenRouter in `native_finish_reason` (https://github.com/vellum-ai/vellum-assistant/pull/43134). The rejected call is
+ * not in the reply, so that the reply looks complete.
  */
 export function rejectedCallOf(reason: string | null): string | null {
   return /MALFORMED_FUNCTION_CALL|UNEXPECTED_TOOL_CALL/.exec(reason ?? "")?.[0] ?? null;
@@ -80,8 +83,9 @@ const countedFields = new Set([
 ]);
 
 /**
- * Reads `usage` of a chunk or a body. Names of other APIs (`input_tokens`, `cache_read_input_tokens`) and of single servers are read too: DeepSeek's
- * `prompt_cache_hit_tokens`, `cost` in dollars, and `cost_in_usd_ticks`, of which a dollar has 10^10.
+ * Reads `usage` of a chunk or a body. Names of other APIs (`input_tokens`, `cache_read_input_tokens`) and of single
+ * servers are read too: DeepSeek's `prompt_cache_hit_tokens`, `cost` in dollars, and `cost_in_usd_ticks`, of which a
+ * dollar has 10^10.
  */
 export function chatUsage(raw: JsonObject): Usage {
   const prompt = objectAt(raw, "prompt_tokens_details") ?? objectAt(raw, "input_tokens_details");
@@ -114,9 +118,10 @@ export function chatUsage(raw: JsonObject): Usage {
 }
 
 /**
- * The inclusive input count. More cache tokens than prompt tokens mean that the server does not include them in the prompt. A request can also write a prefix
- * to the cache and read it at once (Gemini through OpenRouter), so that both counters together exceed the prompt: then the total is the sum of prompt and output
- * (`isSum`), and neither counter exceeds the prompt.
+ * The inclusive input count. More cache tokens than prompt tokens mean that the server does not include them in the
+ * prompt. A request can also write a prefix to the cache and read it at once (Gemini through OpenRouter), so that both
+ * counters together exceed the prompt: then the total is the sum of prompt and output (`isSum`), and neither counter
+ * exceeds the prompt.
  */
 function inclusiveInput(input: number | null, cached: number, cacheWrites: number, isSum: boolean): number | null {
   const cacheTokens = cached + cacheWrites;
@@ -124,7 +129,10 @@ function inclusiveInput(input: number | null, cached: number, cacheWrites: numbe
   return safeCount(input + cacheTokens);
 }
 
-/** The inclusive output count. A total above input plus output, or more reasoning than output, means that the server does not include reasoning in the output. */
+/**
+ * The inclusive output count. A total above input plus output, or more reasoning than output, means that the server
+ * does not include reasoning in the output.
+ */
 function inclusiveOutput(
   output: number | null,
   reasoning: number | null,
@@ -150,7 +158,10 @@ type ServerError = {
   readonly status: number | null;
 };
 
-/** Finds the error in a body or a frame: `error`, `x_groq.error`, `choices[].error`, or a body with `object: "error"`. `null`: there is none. */
+/**
+ * Finds the error in a body or a frame: `error`, `x_groq.error`, `choices[].error`, or a body with `object: "error"`.
+ * `null`: there is none.
+ */
 export function findServerError(body: Json): ServerError | null {
   const object = asObject(unwrapList(body));
   if (object === null) return null;
@@ -185,7 +196,10 @@ function readServerError(error: JsonObject): ServerError {
   };
 }
 
-/** Classifies an error response by its `code`; if that gives no reason, by its `type`. Text that is no JSON is the message, cut to 500 characters. */
+/**
+ * Classifies an error response by its `code`; if that gives no reason, by its `type`. Text that is no JSON is the
+ * message, cut to 500 characters.
+ */
 export function chatFailure(response: ErrorResponse, context: WireContext): AdapterFailure {
   const body = dropUnstorable(response.body);
   const parsed = typeof body === "string" ? dropUnstorable(parseJson(body)?.value ?? body) : body;

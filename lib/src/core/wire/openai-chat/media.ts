@@ -1,5 +1,6 @@
-// Encodes images, audio and files as content parts of Chat Completions (`image_url`, `input_audio`, `file`). A source that the API cannot take throws
-// `AdapterError`: dropping it silently would make the model answer a question about an image it never saw.
+// Encodes images, audio and files as content parts of Chat Completions (`image_url`, `input_audio`, `file`). A source
+// that the API cannot take throws `AdapterError`: dropping it silently would make the model answer a question about an
+// image it never saw.
 
 import type { ContentSource, FilePart, ImagePart, JsonObject } from "../../model/internal.ts";
 import type { WireContext } from "../codec.ts";

@@ -1,17 +1,20 @@
-// Reads the content of one Chat Completions reply. A whole body is read as one chunk that holds everything, so streams and whole bodies give the same
-// message (W3).
+// Reads the content of one Chat Completions reply. A whole body is read as one chunk that holds everything, so streams
+// and whole bodies give the same message (W3).
 //
 // Invariants
-//   1. A reply is one text, one reasoning and a list of calls, as in a whole body, in whatever order the stream mixes them.
+//   1. A reply is one text, one reasoning and a list of calls, as in a whole body, in whatever order the stream mixes
+//      them.
 //   2. Only the first choice that appears is read.
-//   3. Unknown fields of a message become opaque parts (fixtures/wire/openai-chat/unknown-fields). The encoder decides which of them are
-//      sent back.
-//   4. Replay data of reasoning holds the field it came in (`field`: `reasoning` or `reasoning_content`), OpenRouter's `reasoning_details` (`details`), which have to
-//      be sent back unchanged, or a mark for Mistral's `thinking` content pieces (reasoning, reasoning-details, thinking-pieces).
-//   5. Values that arrive in pieces are collected in lists and joined once, at the end, so the cost of a chunk does not grow with the chunks before it.
+//   3. Unknown fields of a message become opaque parts (fixtures/wire/openai-chat/unknown-fields). The encoder decides
+//      which of them are sent back.
+//   4. Replay data of reasoning holds the field it came in (`field`: `reasoning` or `reasoning_content`), OpenRouter's
+//      `reasoning_details` (`details`), which have to be sent back unchanged, or a mark for Mistral's `thinking`
+//      content pieces (reasoning, reasoning-details, thinking-pieces).
+//   5. Values that arrive in pieces are collected in lists and joined once, at the end, so the cost of a chunk does not
+//      grow with the chunks before it.
 //   6. Generated images (`images` of OpenRouter) are image parts after the text.
-//   7. A `finish_reason` that reports an error (`error`, `insufficient_system_resource`, a call of Gemini that its server rejected) gives an error event and no
-//      message (error-ending).
+//   7. A `finish_reason` that reports an error (`error`, `insufficient_system_resource`, a call of Gemini that its
+//      server rejected) gives an error event and no message (error-ending).
 
 import type { ImageContent, Json, JsonObject, ModelEvent, Usage } from "../../model/internal.ts";
 import type { Decoder, WireContext } from "../codec.ts";
@@ -112,7 +115,10 @@ export class ChatReader {
     return this.#usage;
   }
 
-  /** Reads a chunk, or a whole body (`isBody`). Perplexity sends `delta` and `message` in both: `delta` is empty in a body, `message` repeats the text in a stream. */
+  /**
+   * Reads a chunk, or a whole body (`isBody`). Perplexity sends `delta` and `message` in both: `delta` is empty in a
+   * body, `message` repeats the text in a stream.
+   */
   read(chunk: JsonObject, isBody = false): ReadResult {
     const text = this.#isStarted ? this.#plainText(chunk) : null;
     if (text !== null) return { events: this.#appendText(contentBlock, text), eventClass: "understood" };
@@ -128,7 +134,10 @@ export class ChatReader {
     return { events, eventClass: this.#hasUnknownFields ? "opaque" : "understood" };
   }
 
-  /** Fast path: the text of a chunk that holds one text delta and nothing else, as nearly all chunks do. `null`: any other chunk. */
+  /**
+   * Fast path: the text of a chunk that holds one text delta and nothing else, as nearly all chunks do. `null`: any
+   * other chunk.
+   */
   #plainText(chunk: JsonObject): string | null {
     const choices = chunk["choices"];
     if (choices === undefined || !isJsonArray(choices) || choices.length !== 1) return null;
@@ -290,8 +299,8 @@ export class ChatReader {
   }
 
   /**
-   * Reads reasoning text. A delta may have both fields, one of them empty, and `reasoning_details` that repeat the text: the text field wins, and the details
-   * are shown only if it is empty.
+   * Reads reasoning text. A delta may have both fields, one of them empty, and `reasoning_details` that repeat the
+   * text: the text field wins, and the details are shown only if it is empty.
    */
   #readReasoning(message: JsonObject, isWhole: boolean): readonly ModelEvent[] {
     const preferredField = this.#context.quirks.reasoningField ?? "reasoning_content";
@@ -327,7 +336,10 @@ export class ChatReader {
     ];
   }
 
-  /** Reads an entry of `executed_tools`, a tool that the server ran (Groq). An entry arrives twice: when the tool is called, and with its output. */
+  /**
+   * Reads an entry of `executed_tools`, a tool that the server ran (Groq). An entry arrives twice: when the tool is
+   * called, and with its output.
+   */
   #readExecuted(entry: JsonObject): readonly ModelEvent[] {
     const id = `executed_tool_${countAt(entry, "index") ?? 0}`;
     const previous = this.#executedTools.get(id);
@@ -335,7 +347,8 @@ export class ChatReader {
     this.#executedTools.set(id, mergedEntry);
     const name = textAt(mergedEntry, "name") ?? textAt(mergedEntry, "type") ?? "";
     const startEvents = previous === undefined ? [this.#builder.startCall(id, name, { providerExecuted: true })] : [];
-    // The entry of a call may hold empty results (Groq: `search_results: { results: [] }`). Only the output says that the tool has run.
+    // The entry of a call may hold empty results (Groq: `search_results: { results: [] }`). Only the output says that
+    // the tool has run.
     if (!this.#builder.isCallOpen(id) || (mergedEntry["output"] ?? null) === null) return startEvents;
     return [...startEvents, ...this.#completeExecuted(id, mergedEntry)];
   }
@@ -357,7 +370,10 @@ export class ChatReader {
     );
   }
 
-  /** Reads audio output: the transcript becomes the text of the reply; `audio.id` is the replay data that refers to the audio. */
+  /**
+   * Reads audio output: the transcript becomes the text of the reply; `audio.id` is the replay data that refers to the
+   * audio.
+   */
   #readAudio(audio: JsonObject | null): readonly ModelEvent[] {
     if (audio === null || isBlank(audio)) return [];
     this.#audioData += textAt(audio, "data") ?? "";
@@ -403,7 +419,9 @@ export class ChatReader {
     }
   }
 
-  /** Collects an unknown field. Empty values are ignored: servers send unused fields as `null` or empty in every chunk. */
+  /**
+   * Collects an unknown field. Empty values are ignored: servers send unused fields as `null` or empty in every chunk.
+   */
   #keepUnknown(kind: string, value: Json): void {
     if (isEmpty(value)) return;
     this.#hasUnknownFields = true;
@@ -411,7 +429,10 @@ export class ChatReader {
   }
 }
 
-/** Collects `reasoning_details`. Pieces of `reasoning.text` and `reasoning.summary` with one index are joined; other pieces are kept as they are. */
+/**
+ * Collects `reasoning_details`. Pieces of `reasoning.text` and `reasoning.summary` with one index are joined; other
+ * pieces are kept as they are.
+ */
 class ReasoningDetails {
   readonly #list: JsonObject[] = [];
   /** The position in the list of the newest text for a type and an index. */
@@ -452,7 +473,10 @@ function nonEmptyTextAt(object: JsonObject, key: string): string | null {
   return text === "" ? null : text;
 }
 
-/** Are all values of the object empty or 0? Some servers send every field of the API, unused ones with such values (Snowflake). */
+/**
+ * Are all values of the object empty or 0? Some servers send every field of the API, unused ones with such values
+ * (Snowflake).
+ */
 function isBlank(object: JsonObject): boolean {
   return Object.values(object).every((value) => value === 0 || isEmpty(value));
 }

@@ -1,7 +1,9 @@
-// Removes from a frame or a body what no event can store: values nested deeper than `maxToolValueDepth`, and numbers that are not finite.
+// Removes from a frame or a body what no event can store: values nested deeper than `maxToolValueDepth`, and numbers
+// that are not finite.
 //
 // Invariants
-//   1. A field that cannot be stored is replaced by `null` as a whole. A truncated value would be sent back to the server as replay data that it never sent.
+//   1. A field that cannot be stored is replaced by `null` as a whole. A truncated value would be sent back to the
+//      server as replay data that it never sent.
 //   2. Only fields of the protocol are searched for the value at fault, so that the rest of the reply is still read.
 
 import type { Json } from "../../model/internal.ts";

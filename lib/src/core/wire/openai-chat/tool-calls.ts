@@ -1,18 +1,23 @@
 // Assembles tool calls of Chat Completions from the fragments in `delta.tool_calls`.
 //
-// The API identifies the call of a fragment by `index`. Compatible servers omit the index, use 0 for all calls, repeat ids, or send the complete call a second
-// time at its end (fixtures/wire/openai-chat/unruly-calls). The rules below assign fragments so that no call is lost, doubled or merged with another.
+// The API identifies the call of a fragment by `index`. Compatible servers omit the index, use 0 for all calls, repeat
+// ids, or send the complete call a second time at its end (fixtures/wire/openai-chat/unruly-calls). The rules below
+// assign fragments so that no call is lost, doubled or merged with another.
 //
 // Invariants
-//   1. A fragment belongs to the call of its index; without an index, to the call of its id; without either, to the newest call.
-//   2. A fragment with a tool name that cannot continue that call (another id, or the arguments are complete already) starts another call. With the same index and
-//      id it does so only if it is a complete object of another value, because some servers repeat id and name in every fragment and the complete call at
-//      the end. Blank arguments never start a call.
-//   3. Ids are unique within a reply. A missing id is derived from the position of the call, so decoding again gives the same id.
+//   1. A fragment belongs to the call of its index; without an index, to the call of its id; without either, to the
+//      newest call.
+//   2. A fragment with a tool name that cannot continue that call (another id, or the arguments are complete already)
+//      starts another call. With the same index and id it does so only if it is a complete object of another value,
+//      because some servers repeat id and name in every fragment and the complete call at the end. Blank arguments
+//      never start a call.
+//   3. Ids are unique within a reply. A missing id is derived from the position of the call, so decoding again gives
+//      the same id.
 //   4. A call starts when its name is known, and is complete when the reply ends.
-//   5. Fields of a call that the API does not define (signatures) are kept as replay data. The encoder decides which of them are sent back.
-//   6. The cost of a fragment is linear in its own length: `BraceTracker` follows the JSON incrementally, and the arguments are parsed once, when they
-//      are complete. Parsing after every fragment would be quadratic.
+//   5. Fields of a call that the API does not define (signatures) are kept as replay data. The encoder decides which of
+//      them are sent back.
+//   6. The cost of a fragment is linear in its own length: `BraceTracker` follows the JSON incrementally, and the
+//      arguments are parsed once, when they are complete. Parsing after every fragment would be quadratic.
 
 import type { Json, JsonObject, ModelEvent } from "../../model/internal.ts";
 import type { ReplyBuilder } from "../reply-builder.ts";
@@ -154,7 +159,10 @@ function startsAnotherCall(existing: CallState, fragment: CallFragment, hasIndex
   return !hasSameIndexAndId || parseArguments(text) !== null;
 }
 
-/** Is the fragment the complete call a second time? The values are compared, because servers may format the JSON differently. */
+/**
+ * Is the fragment the complete call a second time? The values are compared, because servers may format the JSON
+ * differently.
+ */
 function isRepeatedCall(existing: CallState, { id, text }: CallFragment): boolean {
   if (id === null || id !== existing.id || existing.isCustom || text.trim() === "") return false;
   const currentArguments = completeArguments(existing);
@@ -173,7 +181,10 @@ function completeArguments(call: CallState): JsonObject | null {
   return call.parsedArguments;
 }
 
-/** Tracks the braces of JSON text that arrives in pieces. `areClosed`: the first object is complete, so parsing it can succeed. */
+/**
+ * Tracks the braces of JSON text that arrives in pieces. `areClosed`: the first object is complete, so parsing it can
+ * succeed.
+ */
 class BraceTracker {
   #depth = 0;
   #isInString = false;
@@ -227,7 +238,10 @@ function isEqual(first: Json, second: Json, remainingDepth: number): boolean {
   );
 }
 
-/** The custom tool call of an entry. A server that sends every field of the API (Snowflake) has an empty `custom` beside `function`. */
+/**
+ * The custom tool call of an entry. A server that sends every field of the API (Snowflake) has an empty `custom` beside
+ * `function`.
+ */
 function customOf(entry: JsonObject): JsonObject | null {
   const custom = objectAt(entry, "custom");
   const isUnused =

@@ -1,9 +1,11 @@
-// Background mode of the OpenAI Responses API. A request with `background: true` starts a response that the provider computes without a connection. The response
-// is read by its id: as a stream of numbered events (`sequence_number`), which resumes after any number (`starting_after`), or complete
-// (fixtures/wire/openai-responses/background). `core/adapters/background.ts` reads it over several connections.
+// Background mode of the OpenAI Responses API. A request with `background: true` starts a response that the provider
+// computes without a connection. The response is read by its id: as a stream of numbered events (`sequence_number`),
+// which resumes after any number (`starting_after`), or complete (fixtures/wire/openai-responses/background).
+// `core/adapters/background.ts` reads it over several connections.
 //
-// The provider streams a response only for some minutes after its creation, and only if it was created with `stream: true`. After that it can be
-// read complete, for about ten minutes, or as long as the provider stores it (`store: true`).
+// The provider streams a response only for some minutes after its creation, and only if it was created with
+// `stream: true`. After that it can be read complete, for about ten minutes, or as long as the provider stores it
+// (`store: true`).
 
 import type { BackgroundResponses } from "../codec.ts";
 

@@ -1,4 +1,5 @@
-// Calls of OpenAI's own tools that the program runs: how an item becomes a call, and how the answer of the program becomes an output item.
+// Calls of OpenAI's own tools that the program runs: how an item becomes a call, and how the answer of the program
+// becomes an output item.
 //
 // Item                   name of the call       arguments                       output item
 //   computer_call          computer               action or actions, and the      computer_call_output: the first image of the answer
@@ -8,15 +9,20 @@
 //   apply_patch_call       apply_patch            the operation                   apply_patch_call_output: `completed` or `failed`, and text
 //   mcp_approval_request   mcp_<server label>     server, tool and arguments      mcp_approval_response: approved if the call succeeded
 //   tool_search_call       tool_search            the arguments                   tool_search_output: definitions of tools
-// `custom_tool_call` has its own item too, but with a name and an input, so `items.ts` and `encode.ts` treat it like `function_call`.
+// `custom_tool_call` has its own item too, but with a name and an input, so `items.ts` and `encode.ts` treat it like
+// `function_call`.
 //
 // Invariants
-//   1. A `shell_call` in a container and a `tool_search_call` with the execution `server` are run by the provider. They are no calls for the program.
-//   2. The item is sent back unchanged (W4). The replay data of a call holds all fields of its item, except those that are the arguments of the call as they are.
-//   3. Structured answers are read from the JSON text of a successful result, because the answer is stored as text. Failures are never parsed.
-//   4. Safety checks are acknowledged only by a successful answer. The engine runs a call with pending checks only after an approval.
-//   5. An answer that the API cannot express (a computer call without a screenshot) has no output item: `encode.ts` then sends the call and the answer as a
-//      function call, whose output can be any text.
+//   1. A `shell_call` in a container and a `tool_search_call` with the execution `server` are run by the provider. They
+//      are no calls for the program.
+//   2. The item is sent back unchanged (W4). The replay data of a call holds all fields of its item, except those that
+//      are the arguments of the call as they are.
+//   3. Structured answers are read from the JSON text of a successful result, because the answer is stored as text.
+//      Failures are never parsed.
+//   4. Safety checks are acknowledged only by a successful answer. The engine runs a call with pending checks only
+//      after an approval.
+//   5. An answer that the API cannot express (a computer call without a screenshot) has no output item: `encode.ts`
+//      then sends the call and the answer as a function call, whose output can be any text.
 
 import type { Json, JsonObject, ToolCall, ToolMessage, UserPart } from "../../model/internal.ts";
 
@@ -152,7 +158,8 @@ const clientCalls: { readonly [type: string]: ClientCall } = {
     outputOf: ({ message }) => {
       const { value } = structuredText(message);
       const tools = isJsonArray(value) ? value : asObject(value)?.["tools"];
-      // The output item has no field for a text or an error. The API accepts the output of a function call in its place.
+      // The output item has no field for a text or an error. The API accepts the output of a function call in its
+      // place.
       if (!isJsonArray(tools))
         return { type: "function_call_output", call_id: message.toolCallId, output: outputText(message) };
       return {
@@ -182,7 +189,10 @@ export function replayFieldsOf({ argumentFields }: ClientCall, item: JsonObject)
   );
 }
 
-/** The outputs of the commands of a shell call. A text is the output of one command; a failure is an error of one command. */
+/**
+ * The outputs of the commands of a shell call. A text is the output of one command; a failure is an error of one
+ * command.
+ */
 function shellOutputs(message: ToolMessage): readonly JsonObject[] {
   // A placeholder for the answer of a user (`awaiting_user`) is no error.
   if (message.status !== "success" && message.status !== "awaiting_user") {
@@ -211,8 +221,8 @@ function outcomeOf(outcome: JsonObject | null): JsonObject {
 }
 
 /**
- * The JSON value in a successful answer, and the texts before it: a note that an approval changed the arguments. `value` is `null` if the last text is no JSON
- * object or list.
+ * The JSON value in a successful answer, and the texts before it: a note that an approval changed the arguments.
+ * `value` is `null` if the last text is no JSON object or list.
  */
 function structuredText(message: ToolMessage): { readonly value: Json; readonly notes: readonly string[] } {
   const texts = textsOf(message);

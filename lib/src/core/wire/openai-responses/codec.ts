@@ -1,5 +1,6 @@
-// The codec of OpenAI's Responses API (`POST /responses`). Its replies are lists of items (`message`, `reasoning`, `function_call`, ...): `items.ts` reads a
-// complete item, `streamed-item.ts` assembles one from events, `decode.ts` orders them, `background.ts` addresses responses that run without a connection.
+// The codec of OpenAI's Responses API (`POST /responses`). Its replies are lists of items (`message`, `reasoning`,
+// `function_call`, ...): `items.ts` reads a complete item, `streamed-item.ts` assembles one from events, `decode.ts`
+// orders them, `background.ts` addresses responses that run without a connection.
 
 import type { Codec } from "../codec.ts";
 
@@ -25,7 +26,10 @@ export const openaiResponses: Codec = {
   },
 };
 
-/** Fields of a request that `POST /responses/input_tokens` takes (https://developers.openai.com/api/reference/resources/responses/subresources/input_tokens). */
+/**
+ * Fields of a request that `POST /responses/input_tokens` takes
+ * (https://developers.openai.com/api/reference/resources/responses/subresources/input_tokens).
+ */
 const countedFields = [
   "model",
   "input",

@@ -7,18 +7,22 @@
 //   response.output_item.done                  the complete item; its deltas are no longer needed
 //   response.completed / incomplete            the complete response; items without `done` are completed from it
 //   response.failed / cancelled, error         the failure
-//   Deltas only give delta events. The message is built at the end from the complete items, by the code that reads a whole response (`endingEvents`).
+//   Deltas only give delta events. The message is built at the end from the complete items, by the code that reads a
+//   whole response (`endingEvents`).
 //
 // Invariants
-//   1. An event belongs to the item of its `item_id`; if that id is new (some servers change it with every event), to the item of its `output_index`. Indexes may
-//      have gaps and may repeat. An item that arrives again, by its id or as the same call at the same index, changes nothing, so no call is made twice.
-//   2. Items may start and end in any order (fixtures/wire/openai-responses/out-of-order). The message lists them by `output_index`. Events of calls are emitted in that
-//      order too: a call that starts before an item of a lower index holds its events.
-//   3. The message is read from complete items, never from deltas (W3). An item without `output_item.done` is taken from the last event, or assembled from
-//      its deltas.
-//   4. A frame that is no JSON interrupts the reply (damaged-frame.ts): its delta is lost to readers, and servers exist whose last event does not repeat the items.
-//   5. A background response outlives its connection. Events are numbered (`sequence_number`); after `reattach`, events with a number that was read before are
-//      skipped. `complete` ends the reply with the complete response.
+//   1. An event belongs to the item of its `item_id`; if that id is new (some servers change it with every event), to
+//      the item of its `output_index`. Indexes may have gaps and may repeat. An item that arrives again, by its id or
+//      as the same call at the same index, changes nothing, so no call is made twice.
+//   2. Items may start and end in any order (fixtures/wire/openai-responses/out-of-order). The message lists them by
+//      `output_index`. Events of calls are emitted in that order too: a call that starts before an item of a lower
+//      index holds its events.
+//   3. The message is read from complete items, never from deltas (W3). An item without `output_item.done` is taken
+//      from the last event, or assembled from its deltas.
+//   4. A frame that is no JSON interrupts the reply (damaged-frame.ts): its delta is lost to readers, and servers exist
+//      whose last event does not repeat the items.
+//   5. A background response outlives its connection. Events are numbered (`sequence_number`); after `reattach`, events
+//      with a number that was read before are skipped. `complete` ends the reply with the complete response.
 
 import type { Json, JsonObject, ModelEvent } from "../../model/internal.ts";
 import type { Frame, ResumableDecoder, WireContext } from "../codec.ts";
@@ -182,7 +186,10 @@ class ResponseDecoder implements ResumableDecoder {
     }
   }
 
-  /** Ends the reply: completes open items from the complete response, adds items that no event has announced, and emits the message. */
+  /**
+   * Ends the reply: completes open items from the complete response, adds items that no event has announced, and emits
+   * the message.
+   */
   #endReply(status: Status, response: JsonObject, out: ModelEvent[]): void {
     this.#items.start(out);
     // Calls keep the ids under which they were emitted.

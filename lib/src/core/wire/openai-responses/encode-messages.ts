@@ -1,18 +1,23 @@
 // Encodes the history of a request for the OpenAI Responses API: messages become input items and `instructions`.
 //
 // Invariants
-//   1. Items of the same route are sent back unchanged (W4). If a reasoning item of a reply cannot be sent back, the items after it, up to the next reasoning, cannot be sent
-//      back as they are: the API refuses an item with a known id whose reasoning is missing ("was provided without its required 'reasoning' item"). Messages and calls are
-//      sent without their item ids; calls that need an id are sent as function calls; items of tools that the provider ran are omitted.
-//      With `store: true` the API also refuses reasoning if the next item is not the one that it has stored ("was provided without its required following item"), so
-//      messages after reasoning are sent with their ids, and reasoning before an item without an id is omitted. With `store: false` it does not compare
-//      items with stored ones, and messages are sent without ids.
-//   2. System messages at the start become `instructions`; later ones stay in their place with the role `developer`. From the first system message with provider
-//      options on they are `developer` items too, because `instructions` is one text without other fields.
+//   1. Items of the same route are sent back unchanged (W4). If a reasoning item of a reply cannot be sent back, the
+//      items after it, up to the next reasoning, cannot be sent back as they are: the API refuses an item with a known
+//      id whose reasoning is missing ("was provided without its required 'reasoning' item"). Messages and calls are
+//      sent without their item ids; calls that need an id are sent as function calls; items of tools that the provider
+//      ran are omitted. With `store: true` the API also refuses reasoning if the next item is not the one that it has
+//      stored ("was provided without its required following item"), so messages after reasoning are sent with their
+//      ids, and reasoning before an item without an id is omitted. With `store: false` it does not compare items with
+//      stored ones, and messages are sent without ids.
+//   2. System messages at the start become `instructions`; later ones stay in their place with the role `developer`.
+//      From the first system message with provider options on they are `developer` items too, because `instructions` is
+//      one text without other fields.
 //   3. The encoded form of a message is cached by message identity, route, `store` and role.
 //   4. Empty text is not sent. A message with no other content is not sent and is listed in `omissions` as `repaired`.
-//   5. Provider options of a part, a call or a tool are fields of its object; those of a message are fields of its message items, or of its output item.
-//   6. Audio of tool results follows in one user message after the last result of the reply, because outputs of calls take none.
+//   5. Provider options of a part, a call or a tool are fields of its object; those of a message are fields of its
+//      message items, or of its output item.
+//   6. Audio of tool results follows in one user message after the last result of the reply, because outputs of calls
+//      take none.
 
 import type {
   AssistantMessage,
@@ -54,7 +59,10 @@ type EncodeTarget = {
   readonly stores: boolean;
   /** The provider continues a stored conversation, which may hold the calls that the results of the request answer. */
   readonly hasStoredHistory: boolean;
-  /** How many messages of the request the provider has stored. They are not sent, except as `instructions`, which apply to one request only. */
+  /**
+   * How many messages of the request the provider has stored. They are not sent, except as `instructions`, which apply
+   * to one request only.
+   */
   readonly storedCount: number;
   readonly key: string;
   /** Ids of calls of provider tools that are sent as function calls. */
@@ -172,7 +180,10 @@ function foreignParts(parts: readonly UserPart[], { context }: EncodeTarget): re
   );
 }
 
-/** The audio of a tool message, as parts of the user message that follows the results: outputs of calls take none (`isAudio`). */
+/**
+ * The audio of a tool message, as parts of the user message that follows the results: outputs of calls take none
+ * (`isAudio`).
+ */
 function audioOf(message: ToolMessage, context: WireContext): readonly JsonObject[] {
   const audio = normalizeContent<UserPart>(message.content).filter((part) => isAudio(part) && isReadableAudio(part));
   if (audio.length === 0) return [];
@@ -196,7 +207,10 @@ function encodeToolResult(message: ToolMessage, context: WireContext): EncodedMe
   return { items: [withOptions(item, optionsFor(message, context.route))], omissions };
 }
 
-/** A part of a tool result. Audio by URL or by id is refused: outputs of calls take no audio, and messages take it inline only. */
+/**
+ * A part of a tool result. Audio by URL or by id is refused: outputs of calls take no audio, and messages take it
+ * inline only.
+ */
 function encodeResultPart(part: UserPart, context: WireContext): JsonObject {
   if (!isAudio(part) || isReadableAudio(part)) return encodePart(part, context);
   const { provider } = context.route;
@@ -205,8 +219,8 @@ function encodeResultPart(part: UserPart, context: WireContext): JsonObject {
 }
 
 /**
- * The calls of provider tools that have to be sent as function calls: the API cannot express the answer (a computer call without a screenshot), or it requires the
- * id of the item and the reasoning before it is missing (invariant 1).
+ * The calls of provider tools that have to be sent as function calls: the API cannot express the answer (a computer
+ * call without a screenshot), or it requires the id of the item and the reasoning before it is missing (invariant 1).
  */
 function demotedCalls(
   message: AssistantMessage,
@@ -249,7 +263,10 @@ function screenshotFields(part: UserPart, context: WireContext): JsonObject {
 
 /** Which reasoning of a reply is sent back (invariant 1). */
 type SentReasoning = {
-  /** Why the reasoning part at this index is not sent: the provider cannot read it, or the item after it has no id. `null`: it is sent. */
+  /**
+   * Why the reasoning part at this index is not sent: the provider cannot read it, or the item after it has no id.
+   * `null`: it is sent.
+   */
   readonly lossAt: (at: number) => "unreadable" | "unpaired" | null;
   /** The last reasoning before this index: there is none, it is sent, or it is lost. */
   readonly before: (at: number) => "none" | "sent" | "lost";
@@ -302,8 +319,9 @@ function messageIdOf(part: TextOfReply, context: WireContext): string | null {
 }
 
 /**
- * Adapts an output item to its call: a provider tool has its own output item, a custom tool another item type, and a call that code made needs its `caller` in the
- * output. Text beside a screenshot, for which the API has no field, becomes a message.
+ * Adapts an output item to its call: a provider tool has its own output item, a custom tool another item type, and a
+ * call that code made needs its `caller` in the output. Text beside a screenshot, for which the API has no field,
+ * becomes a message.
  */
 function forCall(
   item: JsonObject,
@@ -422,7 +440,10 @@ function encodeAssistant(message: AssistantMessage, target: EncodeTarget): Encod
     items.push(withOptions(item, messageOptions));
   }
 
-  /** Adds an item of this route unchanged. `result` fills the field that `tool_result` parts hold outside their replay data. */
+  /**
+   * Adds an item of this route unchanged. `result` fills the field that `tool_result` parts hold outside their replay
+   * data.
+   */
   function placeReplayed(replay: ProviderReplay | null, at: number, result?: Json): void {
     const path = `.content[${at}]`;
     const data = replayFields(replay, context);
@@ -458,7 +479,10 @@ function isImageOf(part: AssistantPart, callId: string): boolean {
   return textAt(data, "type") === "image_generation_call" && textAt(data, "id") === callId;
 }
 
-/** Is this the type of a call that the provider ran, or of its output? Other items, such as `compaction`, do not depend on reasoning. */
+/**
+ * Is this the type of a call that the provider ran, or of its output? Other items, such as `compaction`, do not depend
+ * on reasoning.
+ */
 function isProviderRun(type: string | null): boolean {
   return type?.endsWith("_call") === true || type?.endsWith("_output") === true;
 }

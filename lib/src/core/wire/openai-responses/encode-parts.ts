@@ -16,7 +16,10 @@ export function isNotEmptyText(piece: JsonObject): boolean {
   return piece["type"] !== "input_text" || piece["text"] !== "";
 }
 
-/** Is the part audio that is sent? Outputs of calls take text, images and files of other types only: the API answers 400 to audio in an `input_file` there. */
+/**
+ * Is the part audio that is sent? Outputs of calls take text, images and files of other types only: the API answers 400
+ * to audio in an `input_file` there.
+ */
 export function isAudio(part: UserPart): part is FilePart {
   return part.type === "file" && isAudioType(part.mimeType) && part.pruneState === null;
 }

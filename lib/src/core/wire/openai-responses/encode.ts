@@ -1,9 +1,11 @@
-// Encodes requests for the OpenAI Responses API: settings, tools, response format. `encode-messages.ts` encodes the history.
+// Encodes requests for the OpenAI Responses API: settings, tools, response format. `encode-messages.ts` encodes the
+// history.
 //
 // Invariants
-//   1. The provider stores nothing (`store: false`). Reasoning is therefore requested in encrypted form (`include: ["reasoning.encrypted_content"]`) from models that
-//      reason (`reasoning-models.ts`), and sent back with the history (fixtures/wire/openai-responses/reasoning). A background response is stored (`store: true`),
-//      because it is read by its id. The options of the request can override `store`; their `include` is added.
+//   1. The provider stores nothing (`store: false`). Reasoning is therefore requested in encrypted form
+//      (`include: ["reasoning.encrypted_content"]`) from models that reason (`reasoning-models.ts`), and sent back with
+//      the history (fixtures/wire/openai-responses/reasoning). A background response is stored (`store: true`), because
+//      it is read by its id. The options of the request can override `store`; their `include` is added.
 
 import type { Json, JsonObject, ModelRequest, ProviderRoute } from "../../model/internal.ts";
 import type { EncodedRequest, Omission, Quirks, WireContext } from "../codec.ts";
@@ -82,7 +84,10 @@ const inputOptions = ["input", "instructions", "prompt", "previous_response_id",
 /** Options that name a conversation which the provider has stored. */
 const storedHistoryOptions = ["previous_response_id", "conversation"] as const;
 
-/** Adds the caller's `include` to the encoder's, without duplicates: a list that asks for search results must not remove the encrypted reasoning. */
+/**
+ * Adds the caller's `include` to the encoder's, without duplicates: a list that asks for search results must not remove
+ * the encrypted reasoning.
+ */
 function mergeInclude(fields: JsonObject, options: JsonObject): JsonObject {
   const { include: encoded } = fields;
   const { include: requested } = options;
@@ -92,8 +97,9 @@ function mergeInclude(fields: JsonObject, options: JsonObject): JsonObject {
 }
 
 /**
- * Sampling, reasoning, prompt cache and output format. The API has no stop sequences, no seed and no token budget for reasoning. The session id is the
- * default `prompt_cache_key` if it is short enough, so that all turns of a session share a cache.
+ * Sampling, reasoning, prompt cache and output format. The API has no stop sequences, no seed and no token budget for
+ * reasoning. The session id is the default `prompt_cache_key` if it is short enough, so that all turns of a session
+ * share a cache.
  */
 function encodeSettings(
   request: ModelRequest,
@@ -180,7 +186,10 @@ function encodeTools(
   });
 }
 
-/** The definition of a custom tool, which is flat here and nested in Chat Completions, in `custom` and in `format.grammar`. */
+/**
+ * The definition of a custom tool, which is flat here and nested in Chat Completions, in `custom` and in
+ * `format.grammar`.
+ */
 function flatCustomTool(options: JsonObject): JsonObject {
   const definition = objectAt(options, "custom") ?? options;
   const format = objectAt(definition, "format");
@@ -188,7 +197,10 @@ function flatCustomTool(options: JsonObject): JsonObject {
   return grammar === null ? definition : { ...definition, format: { type: "grammar", ...grammar } };
 }
 
-/** A forced tool: by `type: "function"`, by the type and name of a custom tool, by the label of an MCP server, or by the type of another provider tool. */
+/**
+ * A forced tool: by `type: "function"`, by the type and name of a custom tool, by the label of an MCP server, or by the
+ * type of another provider tool.
+ */
 function encodeToolChoice({ toolChoice, tools, providerTools }: ModelRequest, route: ProviderRoute): Json {
   if (toolChoice === null || typeof toolChoice === "string") return toolChoice;
   const { name } = toolChoice;

@@ -1,15 +1,20 @@
-// Reads complete items of a response of the OpenAI Responses API, and the end of a response. Streamed and whole responses use the same functions (W3).
+// Reads complete items of a response of the OpenAI Responses API, and the end of a response. Streamed and whole
+// responses use the same functions (W3).
 //
 // Invariants
-//   1. `function_call`, `custom_tool_call` and the items of `client-calls.ts` are calls for the program. Items of tools that the provider ran (`hostedTools`, and
-//      other types that end in `_call`) are `tool_call` parts, with a `tool_result` part if the item has a result (fixtures/wire/openai-responses/hosted-tools). All
-//      other items are opaque parts and are sent back unchanged.
-//      The result of `image_generation_call` is an image part after the call; its replay data holds the rest of the item.
-//   2. An item is stored once: the replay data of its result part, or of its call part, holds the item without the result, which is the content of the part.
-//   3. A call with the status `incomplete` is started and never completed; so is an item of `client-calls.ts` that a stream left `in_progress`.
+//   1. `function_call`, `custom_tool_call` and the items of `client-calls.ts` are calls for the program. Items of tools
+//      that the provider ran (`hostedTools`, and other types that end in `_call`) are `tool_call` parts, with a
+//      `tool_result` part if the item has a result (fixtures/wire/openai-responses/hosted-tools). All other items are
+//      opaque parts and are sent back unchanged. The result of `image_generation_call` is an image part after the call;
+//      its replay data holds the rest of the item.
+//   2. An item is stored once: the replay data of its result part, or of its call part, holds the item without the
+//      result, which is the content of the part.
+//   3. A call with the status `incomplete` is started and never completed; so is an item of `client-calls.ts` that a
+//      stream left `in_progress`.
 //   4. A call without an id gets one from its key. Ids are unique within a reply.
-//   5. A message item after reasoning keeps its id and status as replay data of its texts, unless the provider did not store the response: with `store: true` the API refuses the
-//      reasoning without the stored item after it (encode-messages.ts). Other messages are sent back by their text.
+//   5. A message item after reasoning keeps its id and status as replay data of its texts, unless the provider did not
+//      store the response: with `store: true` the API refuses the reasoning without the stored item after it
+//      (encode-messages.ts). Other messages are sent back by their text.
 
 import type {
   AdapterFailure,
@@ -67,8 +72,8 @@ export function isProgramCall(item: JsonObject): boolean {
 }
 
 /**
- * The name of a tool that the provider runs; `null`: the item is no call of such a tool. Types that are not in `hostedTools` are named after the type:
- * `x_search_call` is `x_search`.
+ * The name of a tool that the provider runs; `null`: the item is no call of such a tool. Types that are not in
+ * `hostedTools` are named after the type: `x_search_call` is `x_search`.
  */
 function hostedName(builder: ReplyBuilder, item: JsonObject): string | null {
   const type = textAt(item, "type") ?? "";
@@ -77,7 +82,10 @@ function hostedName(builder: ReplyBuilder, item: JsonObject): string | null {
   return hostedTools.get(type)?.name ?? (isUnknownHosted(item) ? type.replace(/_call$/, "") : null);
 }
 
-/** Is the item a call of a tool that the provider runs and that is not in `hostedTools`? Such an item has arguments in one of three fields. */
+/**
+ * Is the item a call of a tool that the provider runs and that is not in `hostedTools`? Such an item has arguments in
+ * one of three fields.
+ */
 function isUnknownHosted(item: JsonObject): boolean {
   const isCall = textAt(item, "type")?.endsWith("_call") === true;
   return isCall && ["arguments", "input", "action"].some((field) => (item[field] ?? null) !== null);
@@ -104,8 +112,8 @@ export function startItem(
 }
 
 /**
- * Reads a complete item and completes the blocks that its deltas opened under the same key. `id` is the id of the call, if the item is one. `isPaired`: the item is
- * stored and follows reasoning (invariant 5).
+ * Reads a complete item and completes the blocks that its deltas opened under the same key. `id` is the id of the call,
+ * if the item is one. `isPaired`: the item is stored and follows reasoning (invariant 5).
  */
 export function readItem(
   builder: ReplyBuilder,
@@ -231,7 +239,10 @@ function readHosted(builder: ReplyBuilder, item: JsonObject, key: string, id: st
   return [startEvent, endEvent].flatMap((event) => event ?? []);
 }
 
-/** The image of an `image_generation_call`; `null`: the item is no such call, or has no result. The default format of the API is PNG. */
+/**
+ * The image of an `image_generation_call`; `null`: the item is no such call, or has no result. The default format of
+ * the API is PNG.
+ */
 function generatedImage(builder: ReplyBuilder, item: JsonObject): ImagePart | null {
   const { result, ...itemFields } = item;
   if (textAt(item, "type") !== "image_generation_call" || typeof result !== "string" || result === "") return null;
@@ -259,7 +270,10 @@ function hostedArguments(item: JsonObject): JsonObject | null {
   }
 }
 
-/** The arguments of an item without a known structure: `arguments`, `input` or `action`. Text that is no JSON object is `{ input }`. */
+/**
+ * The arguments of an item without a known structure: `arguments`, `input` or `action`. Text that is no JSON object is
+ * `{ input }`.
+ */
 function namelessArguments(item: JsonObject): JsonObject | null {
   const value = item["arguments"] ?? item["input"] ?? item["action"];
   const text = argumentsTextOf(value);
@@ -302,13 +316,19 @@ export function statusOf(response: JsonObject, fallback: Status | null = null): 
   }
 }
 
-/** Where the first reasoning of a stored response is. The items after it are paired with stored ones (invariant 5). `Infinity`: there is none, or the response is not stored. */
+/**
+ * Where the first reasoning of a stored response is. The items after it are paired with stored ones (invariant 5).
+ * `Infinity`: there is none, or the response is not stored.
+ */
 export function storedReasoningIndex(response: JsonObject, items: readonly JsonObject[]): number {
   const index = items.findIndex((item) => textAt(item, "type") === "reasoning");
   return index === -1 || flagAt(response, "store") === false ? Infinity : index;
 }
 
-/** The last events of a response: usage, and the message built from its items, or the failure. `ids`: the ids under which the calls were emitted. */
+/**
+ * The last events of a response: usage, and the message built from its items, or the failure. `ids`: the ids under
+ * which the calls were emitted.
+ */
 export function endingEvents(
   status: Status,
   response: JsonObject,
@@ -350,7 +370,10 @@ export function endingEvents(
   }
 }
 
-/** The log probabilities of all texts, in the form of Chat Completions (`{ content: [...] }`); `null` if the response has none. */
+/**
+ * The log probabilities of all texts, in the form of Chat Completions (`{ content: [...] }`); `null` if the response
+ * has none.
+ */
 function logprobsOf(items: readonly JsonObject[]): JsonObject | null {
   const parts = items.flatMap((item) => (textAt(item, "type") === "message" ? objectsAt(item, "content") : []));
   const content = parts.flatMap((part) => listAt(part, "logprobs"));
@@ -375,7 +398,10 @@ function isRefusal(item: JsonObject): boolean {
   );
 }
 
-/** The usage of a response. The API's counts are inclusive already. OpenRouter reports `cost` in dollars; xAI `cost_in_usd_ticks`, of which a dollar has 10^10. */
+/**
+ * The usage of a response. The API's counts are inclusive already. OpenRouter reports `cost` in dollars; xAI
+ * `cost_in_usd_ticks`, of which a dollar has 10^10.
+ */
 function responseUsage(response: JsonObject): Usage | null {
   const reported = objectAt(response, "usage");
   if (reported === null) return null;

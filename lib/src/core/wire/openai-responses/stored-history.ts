@@ -1,9 +1,13 @@
-// Conversations that the provider stores: the options `conversation` and `previous_response_id` name messages that the provider has already. The API appends the input of a
-// request to them, and refuses items that it has ("Duplicate item found with id"), so only what is new may be sent.
+// Conversations that the provider stores: the options `conversation` and `previous_response_id` name messages that the
+// provider has already. The API appends the input of a request to them, and refuses items that it has ("Duplicate item
+// found with id"), so only what is new may be sent.
 //
-// A reply that is stored (`store: true`), or that answers a request with such an option, carries a mark: an opaque part with the id of the response, its
-// `previous_response_id`, its conversation and `store`, from the body of the response. The encoder follows the marks from the option of the caller to the newest reply
-// that the provider has, and sends what follows it. Marks are those of the server, not of the model: another model (a fallback) continues the same conversation. If no reply has the named id, the caller continues a response that is not in the messages, and all of them are sent.
+// A reply that is stored (`store: true`), or that answers a request with such an option, carries a mark: an opaque part
+// with the id of the response, its `previous_response_id`, its conversation and `store`, from the body of the response.
+// The encoder follows the marks from the option of the caller to the newest reply that the provider has, and sends what
+// follows it. Marks are those of the server, not of the model: another model (a fallback) continues the same
+// conversation. If no reply has the named id, the caller continues a response that is not in the messages, and all of
+// them are sent.
 
 import type { JsonObject, Message, ProviderRoute } from "../../model/internal.ts";
 import type { ReplyBuilder } from "../reply-builder.ts";

@@ -1,7 +1,8 @@
 // The state of one output item while its events arrive: its texts so far, its arguments, and events that are held back.
 //
-// `decode.ts` creates one `StreamedItem` for each item and finds it again for later events. This file holds the operations on one item: emit or hold an
-// event, assemble the item from its deltas if the stream never completes it, and compute the deltas that a complete item has beyond those received.
+// `decode.ts` creates one `StreamedItem` for each item and finds it again for later events. This file holds the
+// operations on one item: emit or hold an event, assemble the item from its deltas if the stream never completes it,
+// and compute the deltas that a complete item has beyond those received.
 
 import type { Json, JsonObject, ModelEvent } from "../../model/internal.ts";
 import type { ReplyBuilder } from "../reply-builder.ts";
@@ -47,13 +48,19 @@ export function releaseHeld(items: readonly StreamedItem[], out: ModelEvent[]): 
   }
 }
 
-/** Identifies a call by `output_index` and `call_id`, for servers that change the item id from event to event. `null`: the item is no call with an id. */
+/**
+ * Identifies a call by `output_index` and `call_id`, for servers that change the item id from event to event. `null`:
+ * the item is no call with an id.
+ */
 export function callKey(item: JsonObject, index: number | null): string | null {
   const id = isProgramCall(item) ? nonEmptyTextAt(item, "call_id") : null;
   return id === null ? null : `${index ?? ""}:${id}`;
 }
 
-/** The state if its item has the same type, otherwise `null`: an id or index that a server reused for another type is no match. */
+/**
+ * The state if its item has the same type, otherwise `null`: an id or index that a server reused for another type is no
+ * match.
+ */
 export function ifSameType(item: JsonObject, state: StreamedItem | undefined): StreamedItem | null {
   return state !== undefined && textAt(state.item, "type") === textAt(item, "type") ? state : null;
 }
@@ -84,7 +91,10 @@ export function textPartAt(state: StreamedItem, at: number, refusal: boolean): S
   return created;
 }
 
-/** Builds an item that has no `output_item.done` from its deltas. Its status is `completed` only if the response completed or its arguments are complete. */
+/**
+ * Builds an item that has no `output_item.done` from its deltas. Its status is `completed` only if the response
+ * completed or its arguments are complete.
+ */
 export function assembleItem(state: StreamedItem, status: Status): JsonObject {
   const { item, texts, summary, reasoningTexts, argumentsText, isArgumentsComplete } = state;
   const isComplete = status === "completed" || isArgumentsComplete;

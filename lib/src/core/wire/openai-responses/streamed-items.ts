@@ -1,4 +1,5 @@
-// The items of a streamed response: finds the item of an event, opens new items in order, completes them, and matches them to the complete response.
+// The items of a streamed response: finds the item of an event, opens new items in order, completes them, and matches
+// them to the complete response.
 //
 // The invariants 1 to 3 of decode.ts are kept here.
 
@@ -51,8 +52,9 @@ export class StreamedItems {
   }
 
   /**
-   * Opens an item. A call whose index is above `#nextIndex` holds its events, because an item of a lower index is still missing; it is released when
-   * all lower indexes have started, or at the end of the reply. Text and reasoning deltas never wait.
+   * Opens an item. A call whose index is above `#nextIndex` holds its events, because an item of a lower index is still
+   * missing; it is released when all lower indexes have started, or at the end of the reply. Text and reasoning deltas
+   * never wait.
    */
   #open(item: JsonObject, index: number | null, out: ModelEvent[]): StreamedItem {
     this.start(out);
@@ -66,7 +68,8 @@ export class StreamedItems {
     if (index !== null) this.#byIndex.set(index, state);
     if (isEarly) appendToList(this.#waiting, Math.ceil(index), state);
     this.#register(state, item, index);
-    // The `call_id` of a client tool search changes until the item is complete, so calls of provider tools start with their complete item.
+    // The `call_id` of a client tool search changes until the item is complete, so calls of provider tools start with
+    // their complete item.
     if (clientCallOf(item) === null) emitOrHold(state, startItem(this.#builder, item, key), out);
     while (this.#byIndex.has(this.#nextIndex)) {
       this.#nextIndex += 1;
@@ -108,7 +111,10 @@ export class StreamedItems {
     if (this.#known(item, index) === null) this.#open(item, index, out);
   }
 
-  /** The item of an event. An item without `output_item.added` is opened if `type` is known from the event; otherwise `null`. */
+  /**
+   * The item of an event. An item without `output_item.added` is opened if `type` is known from the event; otherwise
+   * `null`.
+   */
   ofEvent(event: JsonObject, type: string | null, out: ModelEvent[]): StreamedItem | null {
     const id = nonEmptyTextAt(event, "item_id");
     const index = numberAt(event, "output_index");
@@ -132,7 +138,9 @@ export class StreamedItems {
     for (const event of readItem(this.#builder, state.completed, state.key, isPaired)) emitOrHold(state, event, out);
   }
 
-  /** Reads `response.output_item.done`: finds the item, or opens it if `output_item.added` is missing, and completes it. */
+  /**
+   * Reads `response.output_item.done`: finds the item, or opens it if `output_item.added` is missing, and completes it.
+   */
   readDone(event: JsonObject, out: ModelEvent[]): void {
     const item = objectAt(event, "item");
     if (item === null) return;
@@ -146,8 +154,8 @@ export class StreamedItems {
   }
 
   /**
-   * Completes all items: from the complete response, whose items that no event has announced are added, then from their deltas. Returns the complete items and the
-   * ids of calls under which they were emitted.
+   * Completes all items: from the complete response, whose items that no event has announced are added, then from their
+   * deltas. Returns the complete items and the ids of calls under which they were emitted.
    */
   end(
     output: readonly JsonObject[],
@@ -170,7 +178,10 @@ export class StreamedItems {
     };
   }
 
-  /** Matches the items of the complete response to those of the stream: by item id, then calls by `call_id`, then other items by type and index. */
+  /**
+   * Matches the items of the complete response to those of the stream: by item id, then calls by `call_id`, then other
+   * items by type and index.
+   */
   #match(output: readonly JsonObject[]): ReadonlyMap<JsonObject, StreamedItem> {
     const statesByItem = new Map<JsonObject, StreamedItem>();
     const unmatched = new Set(this.#states);

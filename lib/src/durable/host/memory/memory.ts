@@ -1,8 +1,8 @@
-// The storage in memory: the reference implementation of the storage contract, and enough for a program whose sessions may end with its
-// process.
+// The storage in memory: the reference implementation of the storage contract, and enough for a program whose sessions
+// may end with its process.
 //
-// Reads and writes do all their work synchronously, before they return a promise, so a batch is atomic and a read is a snapshot without any
-// locking. Rows are frozen, so a caller cannot change stored rows through the rows it has read.
+// Reads and writes do all their work synchronously, before they return a promise, so a batch is atomic and a read is a
+// snapshot without any locking. Rows are frozen, so a caller cannot change stored rows through the rows it has read.
 
 import type { Clock } from "../../../core/clock/clock.ts";
 import type { Batch, Query, Row, HostStorage, Written, TableName } from "../../rows/internal.ts";
@@ -17,8 +17,8 @@ export type MemoryOptions = {
   /** The name in error messages. Default: `memory`. */
   readonly name?: string;
   /**
-   * The durability that the storage reports. Default: `volatile`. `durable` is for tests of programs that require it; rows are
-   * lost with the process all the same.
+   * The durability that the storage reports. Default: `volatile`. `durable` is for tests of programs that require it;
+   * rows are lost with the process all the same.
    */
   readonly durability?: "volatile" | "durable";
   /** The clock by which rows expire. Default: the system clock. */

@@ -1,6 +1,6 @@
-// Rows sorted by key, in blocks of at most `blockSize` rows. A row is found by two binary searches, first for the block and then inside it:
-// O(log n). An insertion moves at most one block, and a range read touches only the rows it returns. One sorted array would make every
-// insertion O(n).
+// Rows sorted by key, in blocks of at most `blockSize` rows. A row is found by two binary searches, first for the block
+// and then inside it: O(log n). An insertion moves at most one block, and a range read touches only the rows it
+// returns. One sorted array would make every insertion O(n).
 
 import type { Key, Query, Row } from "../../rows/internal.ts";
 
@@ -9,7 +9,9 @@ import { compareStart } from "../shared/key-order.ts";
 /** The largest number of rows in a block. A larger block is split in two halves. */
 const blockSize = 256;
 
-/** A position between rows: before the row at `index` of `block`. After the last row, `block` is the number of blocks. */
+/**
+ * A position between rows: before the row at `index` of `block`. After the last row, `block` is the number of blocks.
+ */
 type Place = { readonly block: number; readonly index: number };
 
 type Range = Pick<Query, "prefix" | "after" | "before">;
@@ -61,7 +63,10 @@ export class SortedRows {
     return rows;
   }
 
-  /** The first position whose key is not less than the prefix (`order` 0), or greater than every key with the prefix (`order` 1). */
+  /**
+   * The first position whose key is not less than the prefix (`order` 0), or greater than every key with the prefix
+   * (`order` 1).
+   */
   #find(start: Key, order: 0 | 1): Place {
     const isReached = (row: Row | undefined) => row !== undefined && compareStart(row.key, start) >= order;
     const block = firstIndex(this.#blocks.length, (index) => isReached(this.#blocks[index]?.at(-1)));
@@ -96,7 +101,9 @@ function mergeSmallBlocks(blocks: readonly Row[][]): readonly Row[][] {
   return result;
 }
 
-/** Binary search: the first index below `length` for which the monotonic predicate holds; `length` if it holds for none. */
+/**
+ * Binary search: the first index below `length` for which the monotonic predicate holds; `length` if it holds for none.
+ */
 function firstIndex(length: number, holds: (index: number) => boolean): number {
   let from = 0;
   let to = length;

@@ -64,7 +64,10 @@ export function encodeBatch(batch: Batch): string {
 type Locks = {
   /** Sessions, and rows that belong to no session, that are written. */
   readonly locks: readonly string[];
-  /** Those that are only checked. Several batches that only check a row do not wait for each other, but for one that writes it. */
+  /**
+   * Those that are only checked. Several batches that only check a row do not wait for each other, but for one that
+   * writes it.
+   */
   readonly shared: readonly string[];
   readonly everything: boolean;
 };
@@ -83,8 +86,9 @@ function locksOf({ checks, puts, removals }: Batch): Locks {
 }
 
 /**
- * The lock of a row: its session, or the row itself in tables without sessions. `null`: a prefix that names neither. Live text (`pieces`) has a lock of its own
- * for each session: one batch holds the text of all turns of a process, and would otherwise wait for the commits of all of them, and they for it.
+ * The lock of a row: its session, or the row itself in tables without sessions. `null`: a prefix that names neither.
+ * Live text (`pieces`) has a lock of its own for each session: one batch holds the text of all turns of a process, and
+ * would otherwise wait for the commits of all of them, and they for it.
  */
 function lockOf(table: TableName, key: Key): string | null {
   const columns: readonly Column[] = tables[table];

@@ -1,5 +1,5 @@
-// What the storage needs of a Postgres client: a pool of connections that run statements with text parameters. `Pool` of the package `pg` has
-// this shape; other clients are adapted in a few lines (docs/guide/postgres.md).
+// What the storage needs of a Postgres client: a pool of connections that run statements with text parameters. `Pool`
+// of the package `pg` has this shape; other clients are adapted in a few lines (docs/guide/postgres.md).
 
 import type { CheckedOptions } from "./options.ts";
 import type { ClientBase, Pool as PgPool } from "pg";
@@ -26,8 +26,8 @@ export type PostgresConnection = {
   /** Returns the connection to its pool; `true`: the pool closes it. */
   readonly release: (destroy?: boolean) => void;
   /**
-   * Reports notifications (`LISTEN`) and the end of the connection. Absent: the client cannot report them, and the storage polls for
-   * writes of other processes.
+   * Reports notifications (`LISTEN`) and the end of the connection. Absent: the client cannot report them, and the
+   * storage polls for writes of other processes.
    */
   readonly on?: PostgresListener;
   /** Lets the process end while the connection is open. */
@@ -68,8 +68,8 @@ export async function openPool(url: string, options: CheckedOptions): Promise<Ow
 }
 
 /**
- * Every query of the storage uses the primary key. A table that was small when its plan was made would otherwise be scanned after it has grown, until the
- * server has analysed it.
+ * Every query of the storage uses the primary key. A table that was small when its plan was made would otherwise be
+ * scanned after it has grown, until the server has analysed it.
  */
 async function prepareConnection(connection: ClientBase): Promise<void> {
   await connection.query("SET enable_seqscan = off");

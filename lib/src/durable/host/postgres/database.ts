@@ -1,11 +1,14 @@
-// Runs operations on connections of a pool: opens the pool, migrates the tables before the first operation, and tries again what is safe.
+// Runs operations on connections of a pool: opens the pool, migrates the tables before the first operation, and tries
+// again what is safe.
 //
 // What is tried again, for up to `retryMs`:
 //   a read                any loss of the connection, and refusals that pass
-//   a write               if no connection was available, or a transaction was lost before its commit was sent; and refusals that pass, because
-//                         the server has rolled the transaction back
-//   both                  a read-only server, over a new connection: after a failover the address leads to the new primary
-//   A write whose connection was lost after the statement or the commit was sent rejects: the batch may have been committed.
+//   a write               if no connection was available, or a transaction was lost before its commit was sent; and
+//                         refusals that pass, because the server has rolled the transaction back
+//   both                  a read-only server, over a new connection: after a failover the address leads to the new
+//                         primary
+//   A write whose connection was lost after the statement or the commit was sent rejects: the batch may have been
+//   committed.
 
 import type { PostgresConnection, PostgresPool } from "./client.ts";
 import type { WriteOutcome } from "./failure.ts";
@@ -134,8 +137,8 @@ export class Database {
 const heard = new WeakSet<PostgresConnection>();
 
 /**
- * Listens to errors of a connection. A connection that ends while it is taken from the pool and runs no statement emits `error`, and without a listener that
- * would end the process. The next statement over it rejects.
+ * Listens to errors of a connection. A connection that ends while it is taken from the pool and runs no statement emits
+ * `error`, and without a listener that would end the process. The next statement over it rejects.
  */
 function listenToErrors(connection: PostgresConnection): void {
   if (heard.has(connection)) return;

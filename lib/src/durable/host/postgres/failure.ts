@@ -1,29 +1,37 @@
 // Classifies errors of Postgres clients and converts them to errors of the storage contract.
 //
-// For a write the question is whether the batch may have been committed. An error that the server reports for a statement (a SQLSTATE) means
-// that its transaction was rolled back. A connection that ends while a statement runs leaves the outcome unknown, unless the statement was
-// not sent, or the statement was not the `COMMIT` of its transaction.
+// For a write the question is whether the batch may have been committed. An error that the server reports for a
+// statement (a SQLSTATE) means that its transaction was rolled back. A connection that ends while a statement runs
+// leaves the outcome unknown, unless the statement was not sent, or the statement was not the `COMMIT` of its
+// transaction.
 
 import type { RuntimeErrorReason } from "../../../core/model/internal.ts";
 
 import { isEverturnError, MisuseError, RuntimeError } from "../../../core/model/internal.ts";
 
 /**
- * `lost`: the connection failed, or the server is shutting down or starting; the outcome of a statement that was sent is unknown. `refused`: the server rolled the
- * statement back for a reason that passes, such as a serialization failure. `failed`: trying again would fail again.
+ * `lost`: the connection failed, or the server is shutting down or starting; the outcome of a statement that was sent
+ * is unknown. `refused`: the server rolled the statement back for a reason that passes, such as a serialization
+ * failure. `failed`: trying again would fail again.
  */
 export type FailureKind = "lost" | "refused" | "failed";
 
 /** Errors of sockets and of the name service, as Node reports them. */
 const socketCodes = /^(ECONN|EPIPE|ETIMEDOUT|EHOST|ENET|ENOTFOUND|EAI_AGAIN|EADDRNOTAVAIL|ENOENT|CONNECTION_)/;
 
-/** SQLSTATE classes and codes: 08 connection, 40003 outcome unknown to the server itself, 57P01–57P05 shutdown, start and ended sessions. */
+/**
+ * SQLSTATE classes and codes: 08 connection, 40003 outcome unknown to the server itself, 57P01–57P05 shutdown, start
+ * and ended sessions.
+ */
 const lostStates = /^(08|40003|57P0)/;
 
 /** The SQLSTATE of a statement that a read-only server refused. */
 const readOnlyState = "25006";
 
-/** Serialization failure, deadlock, lock timeout, too many connections, a statement that was cancelled (`statement_timeout`), and a read-only server. */
+/**
+ * Serialization failure, deadlock, lock timeout, too many connections, a statement that was cancelled
+ * (`statement_timeout`), and a read-only server.
+ */
 const passingStates: ReadonlySet<string> = new Set(["40001", "40P01", "55P03", "53300", "57014", readOnlyState]);
 
 /** The SQLSTATE class of errors of the operating system, such as `io_error`. */
@@ -33,8 +41,9 @@ const systemStates = /^58/;
 const unsupportedState = "0A000";
 
 /**
- * The error of an operation that ran on a server which refuses writes: a standby, also one that is about to be promoted, or a former primary. What such
- * a server returns may be older than what was committed, so neither rows nor a failed check of it count.
+ * The error of an operation that ran on a server which refuses writes: a standby, also one that is about to be
+ * promoted, or a former primary. What such a server returns may be older than what was committed, so neither rows nor a
+ * failed check of it count.
  */
 export function readOnlyServer(cause?: unknown): Error {
   return Object.assign(new Error("the server is read-only", { cause }), { code: readOnlyState });
@@ -45,7 +54,10 @@ export function beginError(error: unknown): unknown {
   return codeOf(error) === unsupportedState ? readOnlyServer(error) : error;
 }
 
-/** Returns whether the connection may be used again after an error: the server refused one statement, and would accept it later. */
+/**
+ * Returns whether the connection may be used again after an error: the server refused one statement, and would accept
+ * it later.
+ */
 export function isUsableAfter(error: unknown): boolean {
   return kindOf(error) === "refused" && codeOf(error) !== readOnlyState;
 }
@@ -67,7 +79,10 @@ function codeOf(error: unknown): string | null {
   return typeof error.code === "string" ? error.code : null;
 }
 
-/** The failure of a transaction before its `COMMIT` was sent: the server rolls it back, also if the connection is lost. `cause` is the error of the client. */
+/**
+ * The failure of a transaction before its `COMMIT` was sent: the server rolls it back, also if the connection is lost.
+ * `cause` is the error of the client.
+ */
 export class NotCommitted extends Error {
   override readonly name: string = "NotCommitted";
 

@@ -1,13 +1,14 @@
 // Creates the tables and functions in Postgres, and completes what an older release created.
 //
 // Theory of operation
-//   What is missing follows from the catalog of the database and the declaration of the tables (`rows/tables.ts`): the tables of this release that do not exist, and
-//   the writing function, whose name contains a digest of its text (`schema.ts`). A table with another primary key than the declared one is refused. The stored
-//   version decides nothing of this, so no number has to be raised with the declaration. `migrate` creates what is missing in one transaction, under an advisory lock, so of several
-//   processes that start at once the first one creates it and the others wait. Without advisory locks (`mode: "transaction"`) a process that finds an object
-//   created by another one begins again.
-//   A new index table gets the rows of what is stored already, in the same transaction (`durable/host/shared/backfill.ts`).
-//   Nothing is changed that a running process of an older release uses.
+//   What is missing follows from the catalog of the database and the declaration of the tables (`rows/tables.ts`): the
+//   tables of this release that do not exist, and the writing function, whose name contains a digest of its text
+//   (`schema.ts`). A table with another primary key than the declared one is refused. The stored version decides
+//   nothing of this, so no number has to be raised with the declaration. `migrate` creates what is missing in one
+//   transaction, under an advisory lock, so of several processes that start at once the first one creates it and the
+//   others wait. Without advisory locks (`mode: "transaction"`) a process that finds an object created by another one
+//   begins again. A new index table gets the rows of what is stored already, in the same transaction
+//   (`durable/host/shared/backfill.ts`). Nothing is changed that a running process of an older release uses.
 
 import type { TableName } from "../../rows/internal.ts";
 import type { PostgresConnection } from "./client.ts";
@@ -56,8 +57,9 @@ export async function migrate(
 const maxConflicts = 20;
 
 /**
- * Another transaction created the schema or a table between the question whether it exists and its creation; `IF NOT EXISTS` does not prevent that. The
- * statement waited for that transaction, which has committed. Happens without an advisory lock, and for the schema of two prefixes.
+ * Another transaction created the schema or a table between the question whether it exists and its creation;
+ * `IF NOT EXISTS` does not prevent that. The statement waited for that transaction, which has committed. Happens
+ * without an advisory lock, and for the schema of two prefixes.
  */
 function isCreatedByOther(error: unknown): boolean {
   const code: unknown = typeof error === "object" && error !== null ? Reflect.get(error, "code") : null;
@@ -126,7 +128,10 @@ async function createAll(
   }
 }
 
-/** The tables of this release that the database lacks. Throws `newer_schema` if a table has another primary key than the declared one. */
+/**
+ * The tables of this release that the database lacks. Throws `newer_schema` if a table has another primary key than the
+ * declared one.
+ */
 export async function missingTables(
   connection: PostgresConnection,
   names: Names,

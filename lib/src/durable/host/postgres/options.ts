@@ -8,9 +8,15 @@ import { MisuseError } from "../../../core/model/internal.ts";
 
 /** Options of {@link postgresStorage}. Exactly one of `url` and `pool` is required. */
 export type PostgresOptions = {
-  /** The connection string, `postgres://user:password@host:port/database`. The storage opens a pool of its own with the package `pg`. */
+  /**
+   * The connection string, `postgres://user:password@host:port/database`. The storage opens a pool of its own with the
+   * package `pg`.
+   */
   readonly url?: string;
-  /** A pool that the caller opened, and closes. It needs at least two connections, because one is held for notifications, unless `transactionPooler` is set. */
+  /**
+   * A pool that the caller opened, and closes. It needs at least two connections, because one is held for
+   * notifications, unless `transactionPooler` is set.
+   */
   readonly pool?: PostgresPool;
   /** The name in error messages. Default: the URL without user and password, or `postgres`. */
   readonly name?: string;
@@ -18,47 +24,53 @@ export type PostgresOptions = {
   readonly schema?: string;
   /** The prefix of table names: lower-case letters, digits and underscores. Default: `everturn_`. */
   readonly tablePrefix?: string;
-  /** The largest number of connections of the pool that `url` opens. Default: 10. One of them is held for notifications. */
+  /**
+   * The largest number of connections of the pool that `url` opens. Default: 10. One of them is held for notifications.
+   */
   readonly maxConnections?: number;
   /** How long to wait for a connection, in milliseconds. Default: 10,000. Only for `url`. */
   readonly connectMs?: number;
   /**
-   * How long an operation is tried again while the server cannot be reached or refuses it for the moment, in milliseconds. Default: 10,000. A
-   * write is tried again only if it was certainly not committed.
+   * How long an operation is tried again while the server cannot be reached or refuses it for the moment, in
+   * milliseconds. Default: 10,000. A write is tried again only if it was certainly not committed.
    */
   readonly retryMs?: number;
   /**
-   * `function`: a batch is one call of a PL/pgSQL function, one round trip. `transaction`: a batch is a serializable transaction of several
-   * statements, for databases with Postgres's protocol that have no PL/pgSQL or no advisory locks. Default: `function`.
+   * `function`: a batch is one call of a PL/pgSQL function, one round trip. `transaction`: a batch is a serializable
+   * transaction of several statements, for databases with Postgres's protocol that have no PL/pgSQL or no advisory
+   * locks. Default: `function`.
    */
   readonly mode?: "function" | "transaction";
   /**
-   * The connections pass a pooler that gives each transaction another connection, such as PgBouncer with `pool_mode = transaction`. The
-   * storage then uses nothing that belongs to a connection: no notifications, no prepared statements, no recognition of ended processes.
-   * Default: `false`.
+   * The connections pass a pooler that gives each transaction another connection, such as PgBouncer with
+   * `pool_mode = transaction`. The storage then uses nothing that belongs to a connection: no notifications, no
+   * prepared statements, no recognition of ended processes. Default: `false`.
    */
   readonly transactionPooler?: boolean;
   /**
-   * How often to look for writes of other processes while the storage is watched, in milliseconds. Default: 5,000 beside notifications, 100
-   * without them.
+   * How often to look for writes of other processes while the storage is watched, in milliseconds. Default: 5,000
+   * beside notifications, 100 without them.
    */
   readonly pollMs?: number;
   /**
-   * A process counts as ended when its connection for notifications has been closed for this long, in milliseconds. Its turns are then taken
-   * over before their leases expire. Default: 500, which is also the smallest value; `null`: only when the leases expire.
+   * A process counts as ended when its connection for notifications has been closed for this long, in milliseconds. Its
+   * turns are then taken over before their leases expire. Default: 500, which is also the smallest value; `null`: only
+   * when the leases expire.
    */
   readonly endedAfterMs?: number | null;
   /** The clock of intervals. Expiry is decided by the clock of the server. Default: the system clock. */
   readonly clock?: Clock;
   /**
-   * `true`: tables are neither created nor migrated, every write rejects with `storage_failed`, and no connection is kept. Opening rejects if the tables are of
-   * another version than this release uses. For checks such as `replayOpenTurns`. Default: `false`.
+   * `true`: tables are neither created nor migrated, every write rejects with `storage_failed`, and no connection is
+   * kept. Opening rejects if the tables are of another version than this release uses. For checks such as
+   * `replayOpenTurns`. Default: `false`.
    */
   readonly readOnly?: boolean;
   /**
-   * `true`: messages can be searched (`search` of the runtime), with a `tsvector` and a GIN index. The index takes about as much space as the texts. Once it exists,
-   * every process that writes maintains it; words of messages of processes without the option, and of older ones, are added by and by, with writes and searches.
-   * Needs Postgres 14 and PL/pgSQL, also with `mode: "transaction"`. Default: `false`.
+   * `true`: messages can be searched (`search` of the runtime), with a `tsvector` and a GIN index. The index takes
+   * about as much space as the texts. Once it exists, every process that writes maintains it; words of messages of
+   * processes without the option, and of older ones, are added by and by, with writes and searches. Needs Postgres 14
+   * and PL/pgSQL, also with `mode: "transaction"`. Default: `false`.
    */
   readonly search?: boolean;
 };
@@ -140,8 +152,8 @@ function refuse(option: keyof PostgresOptions, rule: string): never {
 }
 
 /**
- * The URL without user, password and parameters. Throws `MisuseError`, without the URL, if it is none. A `/`, `?` or `#` in a password ends the host, so the rest
- * of the password would be part of the path and of the name.
+ * The URL without user, password and parameters. Throws `MisuseError`, without the URL, if it is none. A `/`, `?` or
+ * `#` in a password ends the host, so the rest of the password would be part of the path and of the name.
  */
 function databaseName(url: string): string {
   if (!URL.canParse(url))

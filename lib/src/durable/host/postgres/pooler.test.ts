@@ -1,5 +1,6 @@
-// A transaction pooler in front of the server that the options do not declare: recognised and refused, because the lock by which processes see that another one
-// lives belongs to a session of the server, and a pooler gives the sessions of one client to others.
+// A transaction pooler in front of the server that the options do not declare: recognised and refused, because the lock
+// by which processes see that another one lives belongs to a session of the server, and a pooler gives the sessions of
+// one client to others.
 
 import type { PostgresServer } from "../../../../test/postgres-server.ts";
 import type { PostgresOptions, PostgresPool, PostgresStorage } from "everturn/host/postgres";

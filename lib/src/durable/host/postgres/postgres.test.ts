@@ -1,4 +1,5 @@
-// The storage in Postgres, on a real server: the conformance suite in both modes and over two client libraries; then tables, failures, notifications and ended processes.
+// The storage in Postgres, on a real server: the conformance suite in both modes and over two client libraries; then
+// tables, failures, notifications and ended processes.
 
 import type { PostgresServer } from "../../../../test/postgres-server.ts";
 import type { Batch, HostStorage, Put } from "../../rows/storage.ts";
@@ -420,7 +421,10 @@ describe("locks of a batch", () => {
 });
 
 describe("writes on disk", () => {
-  /** How much of what a write has logged is on disk when it resolves, from 0 to 1. The server flushes by itself every ten seconds only. */
+  /**
+   * How much of what a write has logged is on disk when it resolves, from 0 to 1. The server flushes by itself every
+   * ten seconds only.
+   */
   async function flushedBy(storage: HostStorage, log: Pool, lasting: boolean, id: string): Promise<number> {
     const value = Array.from({ length: 2_000 }, (_, n) => createHash("sha256").update(`${id}${n}`).digest("hex")).join(
       "",
@@ -504,7 +508,10 @@ describe("failures", () => {
     expect(await sessionsOf(storage)).toEqual(["a"]);
   });
 
-  /** A pool whose server reports `statement_completion_unknown` for commits of serializable transactions, as distributed databases do. */
+  /**
+   * A pool whose server reports `statement_completion_unknown` for commits of serializable transactions, as distributed
+   * databases do.
+   */
   function ambiguousPool(): PostgresPool {
     return {
       connect: async () => {
@@ -536,7 +543,8 @@ describe("failures", () => {
     await terminate("application_name = 'everturn'");
     expect(await sessionsOf(storage)).toEqual(["a"]);
     await terminate("application_name = 'everturn'");
-    // The pool may not know yet that a connection has ended. The outcome of a write over it is unknown, so the write is not repeated by itself.
+    // The pool may not know yet that a connection has ended. The outcome of a write over it is unknown, so the write is
+    // not repeated by itself.
     await vi.waitFor(() => storage.write(puts(session("b"))));
     expect(await sessionsOf(storage)).toEqual(["a", "b"]);
   });
@@ -610,7 +618,10 @@ describe.each(["function", "transaction"] as const)("a server that became read-o
   const schema = `read_only_${mode}`;
   const counter = { table: "sessions", key: ["t", "a"] } as const;
 
-  /** A storage over a pool whose only connection leads to a read-only server, as after a failover. Connections that replace it may write. */
+  /**
+   * A storage over a pool whose only connection leads to a read-only server, as after a failover. Connections that
+   * replace it may write.
+   */
   async function openedReadOnly(): Promise<PostgresStorage> {
     const own = new Pool({ connectionString: url, max: 1 });
     const storage = opened({ pool: own, schema, mode, transactionPooler: true, retryMs: 1_000 });
@@ -654,7 +665,10 @@ describe.each(["function", "transaction"] as const)("a server that became read-o
 });
 
 test("a connection that ends while it is taken from the pool does not end the process", async () => {
-  /** A connection that ends before each statement. `emit` throws the error if it has no listener, as it would in the event loop. */
+  /**
+   * A connection that ends before each statement. `emit` throws the error if it has no listener, as it would in the
+   * event loop.
+   */
   class EndedConnection extends EventEmitter {
     query(): Promise<PostgresResult> {
       this.emit("error", new Error("the connection has ended"));
@@ -817,7 +831,8 @@ describe("ended processes", () => {
         expect(other.liveness?.hasEnded(process)).toBe(false);
       }
     }
-    // The connection is opened again within the time that others wait, so leases that are claimed meanwhile name the process, too.
+    // The connection is opened again within the time that others wait, so leases that are claimed meanwhile name the
+    // process, too.
     expect(new Set(identities)).toEqual(new Set([process]));
   });
 

@@ -1,22 +1,25 @@
-// The connection that a storage keeps for itself: notifications of writes, and the lock that shows that this process lives.
+// The connection that a storage keeps for itself: notifications of writes, and the lock that shows that this process
+// lives.
 //
 // Notifications
-//   After a commit the names of the sessions and tables that were written are collected, and sent (NOTIFY) outside of the transaction, at most
-//   once every `sendMs` for each process. A notification inside the transaction would make all commits of the database wait for each other
-//   (Postgres serializes the commits of transactions that notify).
-//   A notification is a hint. It is lost if the sender is killed after the commit, and while this process is not connected. So the storage
-//   also polls while it is watched, and every reconnection counts as a write.
+//   After a commit the names of the sessions and tables that were written are collected, and sent (NOTIFY) outside of
+//   the transaction, at most once every `sendMs` for each process. A notification inside the transaction would make all
+//   commits of the database wait for each other (Postgres serializes the commits of transactions that notify). A
+//   notification is a hint. It is lost if the sender is killed after the commit, and while this process is not
+//   connected. So the storage also polls while it is watched, and every reconnection counts as a write.
 //
 // Ended processes
-//   The connection holds an advisory lock for the identity of this process. The server releases it when the connection ends, which for a
-//   killed process is at once. Another process that wants to know tries to take the lock, every `probing.everyMs`. If every attempt over `endedAfterMs`
-//   succeeds, the process counts as ended. The interval covers a connection that was lost and is opened again at once. A process that lives, but cannot
-//   reach the server for longer, is treated like one whose lease has expired: it is fenced by the epoch.
-//   Attempts run over the kept connection itself. If it is lost, the server may have restarted, which releases all locks: nothing that was observed before
-//   counts, and the other processes get one interval to connect again before their locks are tried.
-//   All of this needs a session of the server that belongs to this process alone. Behind a transaction pooler that the options do not declare there is none
-//   (`pooler.ts`): the storage is refused.
-//   Processes are known by their leases (`hasEnded`) and by their notifications, so a process that has held its leases for a moment only is recognised, too.
+//   The connection holds an advisory lock for the identity of this process. The server releases it when the connection
+//   ends, which for a killed process is at once. Another process that wants to know tries to take the lock, every
+//   `probing.everyMs`. If every attempt over `endedAfterMs` succeeds, the process counts as ended. The interval covers
+//   a connection that was lost and is opened again at once. A process that lives, but cannot reach the server for
+//   longer, is treated like one whose lease has expired: it is fenced by the epoch. Attempts run over the kept
+//   connection itself. If it is lost, the server may have restarted, which releases all locks: nothing that was
+//   observed before counts, and the other processes get one interval to connect again before their locks are tried. All
+//   of this needs a session of the server that belongs to this process alone. Behind a transaction pooler that the
+//   options do not declare there is none (`pooler.ts`): the storage is refused. Processes are known by their leases
+//   (`hasEnded`) and by their notifications, so a process that has held its leases for a moment only is recognised,
+//   too.
 
 import type { RuntimeError } from "../../../core/model/internal.ts";
 import type { Batch, Liveness, TableName } from "../../rows/internal.ts";
@@ -42,7 +45,10 @@ const maxPayloadBytes = 7_500;
 const defaultPollMs = { withNotifications: 5_000, without: 100 };
 /** The pause before the connection is opened again, if the first attempt, which is made at once, has failed. */
 const reconnectMs = 100;
-/** How often the locks of other processes are tried, and how long after the last question about a process or its last notification. */
+/**
+ * How often the locks of other processes are tried, and how long after the last question about a process or its last
+ * notification.
+ */
 const probing = { everyMs: 100, forMs: 10_000 };
 
 /** Another process whose lock is tried. Times are on the monotonic clock. */
@@ -108,7 +114,10 @@ export class ProcessConnection {
     this.liveness = this.#canNotify && options.endedAfterMs !== null ? this.#liveness(options.endedAfterMs) : null;
   }
 
-  /** Waits for the first attempt to connect, so that leases are not claimed without an identity. Rejects only behind a transaction pooler that is not declared. */
+  /**
+   * Waits for the first attempt to connect, so that leases are not claimed without an identity. Rejects only behind a
+   * transaction pooler that is not declared.
+   */
   async started(): Promise<void> {
     if (!this.#canNotify) return;
     await (this.#firstAttempt ??= this.start());
@@ -178,7 +187,10 @@ export class ProcessConnection {
     }
   }
 
-  /** Nothing that belongs to a session of the server is used any more, and leases are not read. Writes go on, so that turns in flight can be committed. */
+  /**
+   * Nothing that belongs to a session of the server is used any more, and leases are not read. Writes go on, so that
+   * turns in flight can be committed.
+   */
   #refuse(): void {
     this.#refusal = undeclaredPooler(this.#options.name);
     const connection = this.#connection;
@@ -363,7 +375,10 @@ export class ProcessConnection {
     }
   }
 
-  /** Records which locks were free. The time counts from the first answer, not from the question: the server may have been blocked in between. */
+  /**
+   * Records which locks were free. The time counts from the first answer, not from the question: the server may have
+   * been blocked in between.
+   */
   #note(asked: readonly string[], free: ReadonlySet<string>, endedAfterMs: number): void {
     const now = monotonicNow(this.#options.clock);
     let hasNew = false;

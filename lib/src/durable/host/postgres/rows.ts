@@ -93,7 +93,10 @@ export class Statements {
     });
   }
 
-  /** Writes a batch with one call of the function. `messages`: the words of its messages (`messageRecords`); `null`: none are indexed. */
+  /**
+   * Writes a batch with one call of the function. `messages`: the words of its messages (`messageRecords`); `null`:
+   * none are indexed.
+   */
   async write(connection: PostgresConnection, batch: Batch, messages: string | null): Promise<Written> {
     const call =
       messages === null
@@ -106,7 +109,10 @@ export class Statements {
     return writtenOf(textColumn(rows[0], "failed") ?? "-1");
   }
 
-  /** Writes a batch as a serializable transaction, with the words of its messages. Rejects with `NotCommitted` if it failed before the commit. */
+  /**
+   * Writes a batch as a serializable transaction, with the words of its messages. Rejects with `NotCommitted` if it
+   * failed before the commit.
+   */
   async writeInTransaction(connection: PostgresConnection, batch: Batch, messages: string | null): Promise<Written> {
     const { checks, removals, puts } = groupsOf(batch);
     await this.#send(connection, "BEGIN ISOLATION LEVEL SERIALIZABLE", [], false).catch((error: unknown) => {
@@ -201,7 +207,10 @@ function writtenOf(failed: string): Written {
   return check === -1 ? { ok: true } : { ok: false, check };
 }
 
-/** Sorts the rows of a query. The server returns them in order, though SQL does not promise it for `UNION ALL`; then this is one pass. */
+/**
+ * Sorts the rows of a query. The server returns them in order, though SQL does not promise it for `UNION ALL`; then
+ * this is one pass.
+ */
 function inKeyOrder(rows: Row[], reverse: boolean): void {
   const direction = reverse ? -1 : 1;
   const compare = (left: Row, right: Row) => direction * compareStart(left.key, right.key);

@@ -1,11 +1,11 @@
 // The tables in Postgres and the function that writes batches. `migration.ts` creates them.
 //
 // The writing function
-//   1. Locks: the sessions and single rows of the batch, as advisory locks of the transaction, in ascending order of their numbers, so that two
-//      batches cannot wait for each other. Those that are only checked are shared. A removal that spans sessions locks everything; every other
-//      batch shares that lock.
-//   2. Checks. Each statement of a function takes a new snapshot (READ COMMITTED), so the checks see what was committed before the locks were
-//      granted. A single statement would see the state before it waited.
+//   1. Locks: the sessions and single rows of the batch, as advisory locks of the transaction, in ascending order of
+//      their numbers, so that two batches cannot wait for each other. Those that are only checked are shared. A removal
+//      that spans sessions locks everything; every other batch shares that lock.
+//   2. Checks. Each statement of a function takes a new snapshot (READ COMMITTED), so the checks see what was committed
+//      before the locks were granted. A single statement would see the state before it waited.
 //   3. Removals, then puts.
 //   The time of expiry is read after the locks were granted.
 
@@ -20,12 +20,16 @@ import { tableNames, tables } from "../../rows/internal.ts";
 import { checkSql, nowSql, putSql, qualified, removeSql } from "./statements.ts";
 
 /**
- * The version that is stored with the tables. It does not describe them and is not raised with them: what a database lacks follows from its catalog (`migration.ts`).
- * Releases that compare the number accept 1 to 5 and complete the tables unless it is 5, so this is what they find (docs/decisions/0054).
+ * The version that is stored with the tables. It does not describe them and is not raised with them: what a database
+ * lacks follows from its catalog (`migration.ts`). Releases that compare the number accept 1 to 5 and complete the
+ * tables unless it is 5, so this is what they find (docs/decisions/0054).
  */
 export const schemaVersion = 5;
 
-/** Rows of these tables are replaced with every commit of a turn. Free space in their pages lets Postgres reuse it without touching the index. */
+/**
+ * Rows of these tables are replaced with every commit of a turn. Free space in their pages lets Postgres reuse it
+ * without touching the index.
+ */
 const rewritten: readonly TableName[] = ["sessions", "leases", "open", "turns", "inboxes", "rollups"];
 
 /** Returns the version of the tables; 0: there are none. Throws `newer_schema` if a newer release wrote them. */
@@ -73,7 +77,10 @@ export function createTable(names: Names, table: TableName, portable: boolean): 
   return `CREATE TABLE IF NOT EXISTS ${qualified(names, table)} (${definitions.join(", ")}, "tag" bigint NOT NULL, "expires" bigint, "value" text NOT NULL, PRIMARY KEY (${primary}))${settings}`;
 }
 
-/** Rows of most tables are short-lived. The default of 20 % dead rows before a vacuum is too late for the indexes of due work. */
+/**
+ * Rows of most tables are short-lived. The default of 20 % dead rows before a vacuum is too late for the indexes of due
+ * work.
+ */
 function storageParameters(table: TableName): string {
   const vacuum = "autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02";
   return rewritten.includes(table) ? `fillfactor = 70, ${vacuum}` : vacuum;
@@ -83,8 +90,9 @@ function storageParameters(table: TableName): string {
 let digest: string | null = null;
 
 /**
- * The name of the writing function of this release, without the prefix. It contains a digest of the function, so that a release with other tables creates a function of
- * its own, and processes of an older release, which run meanwhile, call theirs.
+ * The name of the writing function of this release, without the prefix. It contains a digest of the function, so that a
+ * release with other tables creates a function of its own, and processes of an older release, which run meanwhile, call
+ * theirs.
  */
 export function writeName(): string {
   digest ??= createHash("sha256")
@@ -109,7 +117,10 @@ export function writeSearchFunction(names: Names): string {
   return qualified(names, writeSearchName());
 }
 
-/** The function takes a batch as `batch.ts` encodes it. It returns the index of the first check that failed; -1: the batch was written. */
+/**
+ * The function takes a batch as `batch.ts` encodes it. It returns the index of the first check that failed; -1: the
+ * batch was written.
+ */
 export function createFunction(names: Names): string {
   return `CREATE OR REPLACE FUNCTION ${writeFunction(names)}${functionBody(names)}`;
 }

@@ -39,7 +39,9 @@ export function searchSchema(names: Names): readonly string[] {
   ];
 }
 
-/** The SQL of the function that writes a batch and the words of its messages. Returns what the function `write` returns. */
+/**
+ * The SQL of the function that writes a batch and the words of its messages. Returns what the function `write` returns.
+ */
 export function searchFunction(names: Names, name: string, write: string): string {
   return `CREATE OR REPLACE FUNCTION ${name}(batch jsonb, messages jsonb) RETURNS integer LANGUAGE plpgsql AS $body$
     DECLARE
@@ -53,7 +55,9 @@ export function searchFunction(names: Names, name: string, write: string): strin
     $body$`;
 }
 
-/** Inserts or replaces the words of messages. `records` is an expression of type jsonb, as `messageRecords` encodes it. */
+/**
+ * Inserts or replaces the words of messages. `records` is an expression of type jsonb, as `messageRecords` encodes it.
+ */
 export function putWordsSql(names: Names, records: string): string {
   return `INSERT INTO ${qualified(names, "search")} (${key}, "words") SELECT r.k1, r.k2, r.k3, ${vectorSql}
     FROM jsonb_to_recordset(${records}) AS r(k1 text, k2 text, k3 bigint, words jsonb)

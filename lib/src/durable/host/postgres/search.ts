@@ -1,25 +1,31 @@
 // The search index of messages (option `search`): a `tsvector` for each row of `entries`.
 //
 // Objects
-//   `<prefix>search`                 the words of each message. `words` is `NULL` until they are known. `id` grows with each version of a message
-//   `<prefix>search_state`           one row: up to which key the messages that existed when the index was created have a row in `search`
-//   `<prefix>search_add`             a trigger function: adds the row of a message that a process without the option has written, without words
+//   `<prefix>search`                 the words of each message. `words` is `NULL` until they are known. `id` grows with
+//                                    each version of a message
+//   `<prefix>search_state`           one row: up to which key the messages that existed when the index was created have
+//                                    a row in `search`
+//   `<prefix>search_add`             a trigger function: adds the row of a message that a process without the option
+//                                    has written, without words
 //   `<prefix>write_search_<digest>` writes a batch and the words of its messages: one round trip, one transaction
 //
 // Words
-//   This library splits texts into words (`message-words.ts`) and passes them to `array_to_tsvector`, without a text search configuration: the result is that of
-//   `simple`, but neither the locale of the database nor the parser of Postgres (which has tokens for hosts, URLs and tags) matters, and no
-//   extension for diacritics is needed. The first 20,000 characters of a message are less than 200 KB of words; the limit of a `tsvector` is 1 MB.
-//   The tenant is one more word, so the index finds the messages of a tenant that contain a word that other tenants use often. It begins with `/`, which
-//   no word of a message does.
+//   This library splits texts into words (`message-words.ts`) and passes them to `array_to_tsvector`, without a text
+//   search configuration: the result is that of `simple`, but neither the locale of the database nor the parser of
+//   Postgres (which has tokens for hosts, URLs and tags) matters, and no extension for diacritics is needed. The first
+//   20,000 characters of a message are less than 200 KB of words; the limit of a `tsvector` is 1 MB. The tenant is one
+//   more word, so the index finds the messages of a tenant that contain a word that other tenants use often. It begins
+//   with `/`, which no word of a message does.
 //
 // Deletion
-//   A foreign key with `ON DELETE CASCADE`. A trigger could miss a row in a serializable transaction, whose snapshot may be older than the row.
+//   A foreign key with `ON DELETE CASCADE`. A trigger could miss a row in a serializable transaction, whose snapshot
+//   may be older than the row.
 //
 // Steps
-//   Messages without words are indexed by `step`, a bounded number at a time. Its statements are transactions of their own, and none of them waits for a row
-//   while it holds another one: they skip locked rows or give up. So a step cannot cause a deadlock with a writer. A message that was written again since the step has
-//   read it has another `id`, and stays without words until the next step.
+//   Messages without words are indexed by `step`, a bounded number at a time. Its statements are transactions of their
+//   own, and none of them waits for a row while it holds another one: they skip locked rows or give up. So a step
+//   cannot cause a deadlock with a writer. A message that was written again since the step has read it has another
+//   `id`, and stays without words until the next step.
 //
 // Invariant: a statement that searches names the tenant, and finds no message of another one.
 
@@ -41,10 +47,16 @@ import { qualified } from "./statements.ts";
 /** How many messages a step indexes. */
 const messagesPerStep = 50;
 
-/** How many of the newest messages of the tenant are searched one by one, before the index is used. Words that are in most messages are found there. */
+/**
+ * How many of the newest messages of the tenant are searched one by one, before the index is used. Words that are in
+ * most messages are found there.
+ */
 const newestMessages = 1000;
 
-/** The messages of a batch with their words, as JSON; `null`: the batch has none. A message whose large text is not in the batch gets its words by a later step. */
+/**
+ * The messages of a batch with their words, as JSON; `null`: the batch has none. A message whose large text is not in
+ * the batch gets its words by a later step.
+ */
 export function messageRecords({ puts }: Batch): string | null {
   // Of several puts with the same key the last one counts.
   const messages = new Map(puts.filter(({ table }) => table === "entries").map((put) => [rowName(put), put]));
@@ -72,7 +84,9 @@ function tenantWord(tenant: string): string {
   return `/${createHash("sha256").update(escapeText(tenant)).digest("hex").slice(0, 32)}`;
 }
 
-/** A search as a `tsquery`; `null`: it has no words. The quotes make each word a string; nothing in it is an operator. */
+/**
+ * A search as a `tsquery`; `null`: it has no words. The quotes make each word a string; nothing in it is an operator.
+ */
 function queryOf({ tenant, words }: StorageSearch): string | null {
   const folded = words.flatMap((word) => foldedWords(word));
   if (folded.length === 0) return null;

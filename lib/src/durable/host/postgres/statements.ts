@@ -1,8 +1,9 @@
-// Builds the SQL of queries and batches. Statements depend on tables and on the shape of queries only; keys and values are passed as JSON, so
-// few statements exist, and each is planned once for a connection.
+// Builds the SQL of queries and batches. Statements depend on tables and on the shape of queries only; keys and values
+// are passed as JSON, so few statements exist, and each is planned once for a connection.
 //
-// A group of rows is one JSON array of objects with the columns k1, k2, … for the parts of a key (`jsonb_to_recordset`). Integers are numbers in
-// JSON, and text is escaped (`text-escaping.ts`), because Postgres stores neither U+0000 nor lone surrogates.
+// A group of rows is one JSON array of objects with the columns k1, k2, … for the parts of a key
+// (`jsonb_to_recordset`). Integers are numbers in JSON, and text is escaped (`text-escaping.ts`), because Postgres
+// stores neither U+0000 nor lone surrogates.
 
 import type { Check, Column, Key, KeyPart, Put, Query, Removal, TableName } from "../../rows/internal.ts";
 
@@ -12,10 +13,15 @@ import { escapeText } from "../shared/text-escaping.ts";
 /** The schema and the prefix of the tables. */
 export type Names = { readonly schema: string; readonly tablePrefix: string };
 
-/** The present time in milliseconds. Not the time at which the transaction began: it may have waited for a lock since. */
+/**
+ * The present time in milliseconds. Not the time at which the transaction began: it may have waited for a lock since.
+ */
 export const nowSql = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 
-/** `on`: the server is a standby, or refuses writes for another reason. A column of statements, so that the answer costs no round trip. */
+/**
+ * `on`: the server is a standby, or refuses writes for another reason. A column of statements, so that the answer costs
+ * no round trip.
+ */
 export const readOnlySql = "current_setting('transaction_read_only')";
 
 /** The largest number of parts in a key. */
@@ -49,7 +55,10 @@ function jsonPart(part: KeyPart): KeyPart {
   return typeof part === "string" ? escapeText(part) : part;
 }
 
-/** Selects the smallest index of the checks of one table that fail, as `failed`. `records` is an expression of type jsonb. */
+/**
+ * Selects the smallest index of the checks of one table that fail, as `failed`. `records` is an expression of type
+ * jsonb.
+ */
 export function checkSql(names: Names, table: TableName, records: string, now: string): string {
   const columns: readonly Column[] = tables[table];
   return `SELECT min(r.i) AS failed
@@ -105,8 +114,8 @@ export function shapeOf({ table, prefix, after, before, limit, maxLength, revers
 }
 
 /**
- * Selects the rows of queries of one shape: the index of the query, the key parts after the prefix, padded to `maxKeyParts`, tag, expiry,
- * remaining time and value, all as text.
+ * Selects the rows of queries of one shape: the index of the query, the key parts after the prefix, padded to
+ * `maxKeyParts`, tag, expiry, remaining time and value, all as text.
  */
 export function selectSql(names: Names, query: Query, records: string): string {
   const { table, prefix, after, before, limit, maxLength, reverse } = query;

@@ -1,19 +1,19 @@
 // The storage in Postgres: many processes on many machines share one database.
 //
 // Theory of operation
-//   A read is one statement, so all its queries see one snapshot. A batch is one call of a function (`schema.ts`), or a serializable
-//   transaction (`mode: "transaction"`). Connections come from a pool and are returned after each operation.
-//   The server's clock decides expiry. Clients never compare their own clocks with stored times.
-//   One connection is kept by the storage (`process-connection.ts`). It sends and receives notifications of writes, and holds a lock by which
-//   other processes see that this one lives. Nothing depends on it: without it, other processes notice writes by polling, and take turns
-//   over when leases expire.
+//   A read is one statement, so all its queries see one snapshot. A batch is one call of a function (`schema.ts`), or a
+//   serializable transaction (`mode: "transaction"`). Connections come from a pool and are returned after each
+//   operation. The server's clock decides expiry. Clients never compare their own clocks with stored times. One
+//   connection is kept by the storage (`process-connection.ts`). It sends and receives notifications of writes, and
+//   holds a lock by which other processes see that this one lives. Nothing depends on it: without it, other processes
+//   notice writes by polling, and take turns over when leases expire.
 //
 // Failures
-//   connection lost       reads are tried again; a write rejects if it may have been committed (`database.ts`), and its caller reads before it
-//                         tries again (Q1)
-//   failover              the same; the pool connects to whatever server the address leads to. A server that is read-only, such as a standby before
-//                         its promotion, answers nothing: its rows may be older than what was committed. The operation is tried again over a
-//                         new connection
+//   connection lost       reads are tried again; a write rejects if it may have been committed (`database.ts`), and its
+//                         caller reads before it tries again (Q1)
+//   failover              the same; the pool connects to whatever server the address leads to. A server that is
+//                         read-only, such as a standby before its promotion, answers nothing: its rows may be older
+//                         than what was committed. The operation is tried again over a new connection
 
 import type { HostStorage } from "../../rows/internal.ts";
 import type { PostgresOptions } from "./options.ts";
@@ -31,7 +31,10 @@ import { messageRecords, SearchIndex } from "./search.ts";
 
 /** The storage that {@link postgresStorage} returns. */
 export type PostgresStorage = HostStorage & {
-  /** Connects and creates or migrates the tables now instead of with the first operation. Rejects with `RuntimeError` if that fails. */
+  /**
+   * Connects and creates or migrates the tables now instead of with the first operation. Rejects with `RuntimeError` if
+   * that fails.
+   */
   readonly open: () => Promise<PostgresInfo>;
   /** Sends pending notifications and closes all connections that the storage opened. Later operations reject. */
   readonly close: () => Promise<void>;
@@ -65,8 +68,8 @@ export type PostgresStatistics = {
 };
 
 /**
- * Creates a storage in a Postgres database. The first operation, or `open()`, connects and creates or migrates the tables. Call `close()` when
- * nothing uses the storage any more. Throws `MisuseError` for invalid options.
+ * Creates a storage in a Postgres database. The first operation, or `open()`, connects and creates or migrates the
+ * tables. Call `close()` when nothing uses the storage any more. Throws `MisuseError` for invalid options.
  *
  * @example
  * ```ts

@@ -1,6 +1,6 @@
-// Rules of the storage contract that all hosts share: validation of queries and batches against the tables, evaluation of checks, and expiry.
-// A key of the wrong length or type is a bug of the caller. Every host rejects it with the same error; a host that stored it would have rows
-// that no query finds.
+// Rules of the storage contract that all hosts share: validation of queries and batches against the tables, evaluation
+// of checks, and expiry. A key of the wrong length or type is a bug of the caller. Every host rejects it with the same
+// error; a host that stored it would have rows that no query finds.
 
 import type { Batch, Check, Key, Put, Query, Row, Column, TableName } from "../../rows/internal.ts";
 
@@ -42,7 +42,9 @@ export function checkBatch(batch: Batch): void {
   }
 }
 
-/** Evaluates a check against the row of its key at the time `now`. A row is expired from the instant of its expiry on. */
+/**
+ * Evaluates a check against the row of its key at the time `now`. A row is expired from the instant of its expiry on.
+ */
 export function holds(check: Check, row: StoredRow | null, now: number): boolean {
   if (check.tag === null || row === null) return check.tag === null && row === null;
   if (row.tag !== check.tag) return false;

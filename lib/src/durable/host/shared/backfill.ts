@@ -1,6 +1,6 @@
-// Fills an index table that a host has just created in a database with older rows. Without it, sessions and turns of an older release would be found by no
-// worker and in no list. The same for every host: a generator asks for rows and returns rows to write, and the host answers within the transaction that
-// creates the table.
+// Fills an index table that a host has just created in a database with older rows. Without it, sessions and turns of an
+// older release would be found by no worker and in no list. The same for every host: a generator asks for rows and
+// returns rows to write, and the host answers within the transaction that creates the table.
 //
 // A row that cannot be read affects its own session only: it is left out.
 
@@ -31,7 +31,10 @@ export function* backfill(created: readonly TableName[]): Backfill {
 
 type IndexRow = Pick<Put, "table" | "key">;
 
-/** Reads a table page by page, and writes the index rows of each page. Rows of sessions are read with the status of their open turns. */
+/**
+ * Reads a table page by page, and writes the index rows of each page. Rows of sessions are read with the status of
+ * their open turns.
+ */
 function* each(table: TableName, indexRows: (row: DataRow, turnStatus: unknown) => readonly IndexRow[]): Backfill {
   let last: Key = [];
   for (;;) {
@@ -55,7 +58,10 @@ function openTurn({ key, data: { turn } }: DataRow): Query {
   return { table: "turns", prefix: [...key, typeof turn === "string" ? turn : ""] };
 }
 
-/** The queries for the rows after a key, those with the longest common prefix first; the first one that has rows continues the table. */
+/**
+ * The queries for the rows after a key, those with the longest common prefix first; the first one that has rows
+ * continues the table.
+ */
 function following(table: TableName, last: Key): readonly Query[] {
   if (last.length === 0) return [{ table, prefix: [], ...page }];
   return last.map((after, length): Query => ({ table, prefix: last.slice(0, length), after, ...page })).toReversed();
@@ -66,7 +72,10 @@ function dueRows({ key: [tenant = "", session = ""], data: { engine } }: DataRow
   return typeof engine === "string" ? [{ table: "due", key: [engine, tenant, 0, session] }] : [];
 }
 
-/** Sessions that wait for a person, and those whose turn is parked. Sessions of releases without this index have no owner. */
+/**
+ * Sessions that wait for a person, and those whose turn is parked. Sessions of releases without this index have no
+ * owner.
+ */
 function attentionRows({ key: [tenant = "", id = ""], data }: DataRow, turnStatus: unknown): readonly IndexRow[] {
   const { deleted, session, turn = null } = data;
   const changed = timeOf(data["changedAt"]);
@@ -77,7 +86,9 @@ function attentionRows({ key: [tenant = "", id = ""], data }: DataRow, turnStatu
   return [{ table: "attention", key: [tenant, status, changed, id] }];
 }
 
-/** Turns by the time of their acceptance. A fork stores the start of a turn of another session under the name `forked`. */
+/**
+ * Turns by the time of their acceptance. A fork stores the start of a turn of another session under the name `forked`.
+ */
 function turnTimeRows({ key: [tenant = "", session = "", turn = ""], data }: DataRow): readonly IndexRow[] {
   const accepted = timeOf(data["acceptedAt"]);
   if (accepted === null || turn === "forked") return [];

@@ -2,7 +2,9 @@
 
 import type { Key, KeyPart } from "../../rows/internal.ts";
 
-/** Compares the first parts of a key with a prefix: negative if the key comes before, 0 if it begins with the prefix. */
+/**
+ * Compares the first parts of a key with a prefix: negative if the key comes before, 0 if it begins with the prefix.
+ */
 export function compareStart(key: Key, start: Key): number {
   for (let index = 0; index < start.length; index += 1) {
     const order = comparePart(key[index] ?? "", start[index] ?? "");
@@ -18,7 +20,10 @@ function comparePart(left: KeyPart, right: KeyPart): number {
   return compareText(left, right);
 }
 
-/** Compares by code point. The `<` of JavaScript compares UTF-16 code units, which sorts characters above U+FFFF before U+E000. */
+/**
+ * Compares by code point. The `<` of JavaScript compares UTF-16 code units, which sorts characters above U+FFFF before
+ * U+E000.
+ */
 function compareText(left: string, right: string): number {
   const shorter = Math.min(left.length, right.length);
   let index = 0;

@@ -1,4 +1,5 @@
-// A search while older messages are still being indexed: repeats it, and indexes some with each repetition, for at most a second.
+// A search while older messages are still being indexed: repeats it, and indexes some with each repetition, for at most
+// a second.
 
 import type { HostStorage, StorageHit, StorageSearch } from "../../rows/internal.ts";
 

@@ -1,11 +1,13 @@
-// Escaping of strings for SQL databases. Every JavaScript string is read back exactly as it was written, and escaped strings sort like the originals,
-// by code point, so they can be parts of keys. Two kinds of characters need an escape:
+// Escaping of strings for SQL databases. Every JavaScript string is read back exactly as it was written, and escaped
+// strings sort like the originals, by code point, so they can be parts of keys. Two kinds of characters need an escape:
 //
-//   - U+0000, because libsql ends a string there and Postgres refuses it: it becomes U+0001 U+0001, and U+0001 becomes U+0001 U+0002.
-//   - Lone surrogates, because UTF-8 cannot encode them: they become U+D7FF and a character that names the surrogate. U+D7FF itself is escaped
-//     likewise; it is adjacent to the surrogates, which keeps the order, and is unassigned.
+//   - U+0000, because libsql ends a string there and Postgres refuses it: it becomes U+0001 U+0001, and U+0001 becomes
+//     U+0001 U+0002.
+//   - Lone surrogates, because UTF-8 cannot encode them: they become U+D7FF and a character that names the surrogate.
+//     U+D7FF itself is escaped likewise; it is adjacent to the surrogates, which keeps the order, and is unassigned.
 //
-// JSON text contains none of these unescaped, so stored values are hardly ever changed. The common case costs three searches.
+// JSON text contains none of these unescaped, so stored values are hardly ever changed. The common case costs three
+// searches.
 
 const escape = "\u0001";
 /** Quick test: may the text contain a lone surrogate or U+D7FF? */

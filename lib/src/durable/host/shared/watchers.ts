@@ -1,6 +1,7 @@
-// The watchers of a storage. They are called in a microtask after a write, never from inside it. Writes before that microtask are reported
-// together, so a write costs no task for each watcher. The report names the sessions and tables that were written, so that a watcher of
-// another session does not read. A watcher that throws does not affect the others; its error becomes an uncaught exception.
+// The watchers of a storage. They are called in a microtask after a write, never from inside it. Writes before that
+// microtask are reported together, so a write costs no task for each watcher. The report names the sessions and tables
+// that were written, so that a watcher of another session does not read. A watcher that throws does not affect the
+// others; its error becomes an uncaught exception.
 
 import type { Batch, TableName } from "../../rows/internal.ts";
 
@@ -58,7 +59,8 @@ export type WrittenNames = {
 export const unknownWrite: WrittenNames = { sessions: undefined, tables: undefined };
 
 /**
- * The names of what a batch writes. The removal of a cancel is not reported: every end of a turn removes the cancels of the turn, and nothing waits for that.
+ * The names of what a batch writes. The removal of a cancel is not reported: every end of a turn removes the cancels of
+ * the turn, and nothing waits for that.
  */
 export function namesOf({ puts, removals }: Pick<Batch, "puts" | "removals">): WrittenNames {
   const written = new Set<TableName>();
@@ -75,7 +77,10 @@ export function namesOf({ puts, removals }: Pick<Batch, "puts" | "removals">): W
   return { sessions, tables: written };
 }
 
-/** Returns whether a batch only renews leases. Nothing waits for that: a process that drives a thousand turns would wake all their readers for nothing. */
+/**
+ * Returns whether a batch only renews leases. Nothing waits for that: a process that drives a thousand turns would wake
+ * all their readers for nothing.
+ */
 export function isRenewal({ puts, removals, lasting }: Batch): boolean {
   return lasting === false && removals.length === 0 && puts.every(({ table }) => table === "leases");
 }

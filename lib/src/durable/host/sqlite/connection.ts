@@ -1,15 +1,18 @@
-// One connection to the database, used by both forms of the storage: directly on a handle of the caller, and in the worker thread on a handle of its
-// own. Checks are evaluated and rows are built here and nowhere else. All methods are synchronous: a transaction never stays open between two calls.
+// One connection to the database, used by both forms of the storage: directly on a handle of the caller, and in the
+// worker thread on a handle of its own. Checks are evaluated and rows are built here and nowhere else. All methods are
+// synchronous: a transaction never stays open between two calls.
 //
 // Durability
-//   Lasting batches are committed under `synchronous=FULL` in WAL mode: COMMIT returns after the WAL was written to the disk (fsync). A transaction in
-//   which no batch is lasting is committed under `synchronous=NORMAL`, without an fsync; the fsync of the next lasting transaction covers it, because
-//   both are in the same WAL. `OFF` would be wrong: a checkpoint under it could lose rows that had been reported as written.
+//   Lasting batches are committed under `synchronous=FULL` in WAL mode: COMMIT returns after the WAL was written to the
+//   disk (fsync). A transaction in which no batch is lasting is committed under `synchronous=NORMAL`, without an fsync;
+//   the fsync of the next lasting transaction covers it, because both are in the same WAL. `OFF` would be wrong: a
+//   checkpoint under it could lose rows that had been reported as written.
 //
 // Deletion
-//   `secure_delete`: SQLite overwrites deleted rows with zeros instead of only marking their space as free. Earlier versions of the pages are still in the
-//   WAL, so a transaction that deleted messages is followed by a checkpoint that truncates the WAL. While another connection reads an older
-//   snapshot this fails, and it is tried again after the next transaction.
+//   `secure_delete`: SQLite overwrites deleted rows with zeros instead of only marking their space as free. Earlier
+//   versions of the pages are still in the WAL, so a transaction that deleted messages is followed by a checkpoint that
+//   truncates the WAL. While another connection reads an older snapshot this fails, and it is tried again after the
+//   next transaction.
 //
 // Invariants
 //   1. One call of `write` is one transaction. A batch in it sees the rows that the batches before it wrote.
@@ -66,8 +69,9 @@ export class SqliteConnection {
   #isTruncationDue = false;
 
   /**
-   * Creates the tables, or migrates those of an older release. Throws `newer_schema` before anything is changed if a later release wrote them. A read-only
-   * connection changes nothing, and throws `storage_failed` if tables are missing.
+   * Creates the tables, or migrates those of an older release. Throws `newer_schema` before anything is changed if a
+   * later release wrote them. A read-only connection changes nothing, and throws `storage_failed` if tables are
+   * missing.
    */
   constructor(
     database: SqliteDatabase,
@@ -107,7 +111,10 @@ export class SqliteConnection {
     );
   }
 
-  /** Writes batches in one transaction and returns the result of each. Throws `storage_failed` if a file of the database was deleted or replaced. */
+  /**
+   * Writes batches in one transaction and returns the result of each. Throws `storage_failed` if a file of the database
+   * was deleted or replaced.
+   */
   write(batches: readonly Batch[]): readonly Written[] {
     if (this.#readOnly !== null) throw readOnlyError(this.#readOnly);
     const begin = () => beginImmediate(this.#database, this.#busyTimeoutMs);

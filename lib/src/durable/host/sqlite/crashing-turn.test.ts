@@ -1,4 +1,5 @@
-// A turn that kills every process that drives it, with real processes over one SQLite file: it is parked, and the turns beside it end normally (Q17).
+// A turn that kills every process that drives it, with real processes over one SQLite file: it is parked, and the turns
+// beside it end normally (Q17).
 
 import type { Engine } from "everturn";
 
@@ -22,7 +23,10 @@ afterEach(async () => {
 
 const program = fileURLToPath(new URL("../../../../test/runtime/crashing-worker.ts", import.meta.url));
 
-/** Starts a worker (`crashing-worker.ts`). `exited` resolves with its signal and with the names of the tools that it has run. */
+/**
+ * Starts a worker (`crashing-worker.ts`). `exited` resolves with its signal and with the names of the tools that it has
+ * run.
+ */
 function startWorker(path: string, openTurns: number) {
   const child = spawn(process.execPath, ["--import", import.meta.resolve("tsx"), program, path, String(openTurns)], {
     stdio: ["ignore", "pipe", "inherit"],
@@ -54,7 +58,10 @@ function acceptingEngine(name: string): Engine {
   return engine({ adapter: fake(), model: "fake:m", tools: [declared] });
 }
 
-/** Starts workers, one after the other, until `done` resolves. In the first two, all turns are open when they are killed. Returns the runs of tools of each that was killed. */
+/**
+ * Starts workers, one after the other, until `done` resolves. In the first two, all turns are open when they are
+ * killed. Returns the runs of tools of each that was killed.
+ */
 async function supervise(
   path: string,
   beside: number,
@@ -102,7 +109,8 @@ test("a tool that kills its process ends no turn but its own", async () => {
   expect(others.map(({ status, text }) => ({ status, text }))).toEqual(
     healthy.map(() => ({ status: "ended", text: "Done." })),
   );
-  // The first two processes were killed in the middle of every turn, and the later ones while they drove the deadly turn alone.
+  // The first two processes were killed in the middle of every turn, and the later ones while they drove the deadly
+  // turn alone.
   const all = ["deadly", ...healthy.map(() => "healthy")];
   expect(killed.slice(0, 2).map((tools) => tools.toSorted())).toEqual([all, all]);
   expect(killed.slice(2).map((tools) => tools.filter((name) => name === "deadly"))).toEqual([["deadly"]]);

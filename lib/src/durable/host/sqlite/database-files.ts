@@ -1,9 +1,10 @@
-// Detects that a file of an open database was deleted, renamed or replaced: the database file, or its write-ahead log. SQLite would continue to write to the file
-// it has open, which no other process can find: the writes would succeed and be lost with the process. One `stat` takes microseconds, so both files are
-// examined before every COMMIT.
+// Detects that a file of an open database was deleted, renamed or replaced: the database file, or its write-ahead log.
+// SQLite would continue to write to the file it has open, which no other process can find: the writes would succeed and
+// be lost with the process. One `stat` takes microseconds, so both files are examined before every COMMIT.
 //
-// What the log held when it was deleted exists only in files that processes have open. A checkpoint writes it to the database file (`isLogDeleted`). The
-// connection is not used for writes after that: the shared memory beside the log describes a log that new connections cannot open.
+// What the log held when it was deleted exists only in files that processes have open. A checkpoint writes it to the
+// database file (`isLogDeleted`). The connection is not used for writes after that: the shared memory beside the log
+// describes a log that new connections cannot open.
 
 import { realpathSync, statSync } from "node:fs";
 

@@ -1,11 +1,14 @@
 // The common interface of SQLite drivers: what `DatabaseSync` of `node:sqlite`, `libsql` and `better-sqlite3` share.
 //
 // Differences between the drivers, and the rules that follow from them:
-//   - Pragmas that set something are run with `exec`: with some drivers a pragma acts when it is prepared, not when it is run.
-//   - Parameters are strings, integers and `null`, and never a single `null`: libsql takes a lone object for named parameters. A boolean
-//     crashes the process of libsql.
-//   - Rows are objects that may have more fields than columns (libsql adds one to the result of `get`). Integers are numbers or bigints.
-//   - Statements of libsql keep a closed handle open and still work, so they have to be dropped before the handle is closed.
+//   - Pragmas that set something are run with `exec`: with some drivers a pragma acts when it is prepared, not when it
+//     is run.
+//   - Parameters are strings, integers and `null`, and never a single `null`: libsql takes a lone object for named
+//     parameters. A boolean crashes the process of libsql.
+//   - Rows are objects that may have more fields than columns (libsql adds one to the result of `get`). Integers are
+//     numbers or bigints.
+//   - Statements of libsql keep a closed handle open and still work, so they have to be dropped before the handle is
+//     closed.
 
 /**
  * A SQLite handle: what `DatabaseSync` of `node:sqlite`, `libsql` and `better-sqlite3` have in common. The caller
@@ -18,8 +21,8 @@ export type SqliteDatabase = {
   prepare(sql: string): SqliteStatement;
 };
 
-// The parameters are `unknown` because of the types of libsql and better-sqlite3: TypeScript before 6 compares their generic `prepare` as one that
-// returns `Statement<[{}]>`, which does not accept `null`.
+// The parameters are `unknown` because of the types of libsql and better-sqlite3: TypeScript before 6 compares their
+// generic `prepare` as one that returns `Statement<[{}]>`, which does not accept `null`.
 /** A prepared statement of a {@link SqliteDatabase}. The storage passes strings, integers and `null`. */
 export type SqliteStatement = {
   /** Runs the statement and returns no rows. */

@@ -57,7 +57,10 @@ function agent() {
   return engine({ adapter, model: "fake:m", tools: [look, pay] });
 }
 
-/** A session with the secret in every place where a caller, a model or a tool can put it, and an approval that is pending. */
+/**
+ * A session with the secret in every place where a caller, a model or a tool can put it, and an approval that is
+ * pending.
+ */
 async function fill(sessions: Runtime): Promise<string> {
   const options = { id: "s1", key: `key-${secret}`, instructions: `Never tell ${secret}.`, context: { note: secret } };
   const turn = await sessions.start(`My number is ${secret}.`, options);

@@ -1,5 +1,5 @@
-// Loads a SQLite driver for the path form of the storage. libsql is preferred to node:sqlite: it is the same engine on every Node version, and
-// node:sqlite prints a warning that it is experimental (docs/decisions/0018).
+// Loads a SQLite driver for the path form of the storage. libsql is preferred to node:sqlite: it is the same engine on
+// every Node version, and node:sqlite prints a warning that it is experimental (docs/decisions/0018).
 
 import type { SqliteDatabase } from "./database.ts";
 
@@ -30,8 +30,8 @@ const drivers: { readonly [name: string]: () => LoadedDriver } = {
 };
 
 /**
- * Loads a driver: one of `drivers`, a module that exports `open` by its URL, or with `null` the first of `drivers` that can be loaded. Rejects
- * with `storage_failed` if none can.
+ * Loads a driver: one of `drivers`, a module that exports `open` by its URL, or with `null` the first of `drivers` that
+ * can be loaded. Rejects with `storage_failed` if none can.
  */
 export async function loadDriver(driver: string | null): Promise<LoadedDriver> {
   const names = driver === null ? Object.keys(drivers) : [driver];

@@ -1,5 +1,5 @@
-// Converts errors of SQLite drivers to errors of the storage contract. Each driver reports the SQLite result code in another field
-// (`codeOf`). Every message says what happened, that nothing was written, and what to do.
+// Converts errors of SQLite drivers to errors of the storage contract. Each driver reports the SQLite result code in
+// another field (`codeOf`). Every message says what happened, that nothing was written, and what to do.
 
 import type { RuntimeErrorReason } from "../../../core/model/internal.ts";
 
@@ -14,7 +14,10 @@ type Explanation = {
   readonly reason: RuntimeErrorReason;
   readonly what: string;
   readonly todo: string;
-  /** The file could not be accessed. A commit whose file could not be flushed may be found by a later recovery of the file. */
+  /**
+   * The file could not be accessed. A commit whose file could not be flushed may be found by a later recovery of the
+   * file.
+   */
   readonly transient?: true;
 };
 
@@ -29,7 +32,10 @@ export function storageError(thrown: unknown, storage: string, busyMs: number): 
   });
 }
 
-/** Returns whether another connection held a lock: `SQLITE_BUSY` or `SQLITE_LOCKED`. Nothing was written, and a retry may succeed. */
+/**
+ * Returns whether another connection held a lock: `SQLITE_BUSY` or `SQLITE_LOCKED`. Nothing was written, and a retry
+ * may succeed.
+ */
 export function isBusy(thrown: unknown): boolean {
   const code = codeOf(thrown);
   return code === codes.BUSY || code === codes.LOCKED;
@@ -97,7 +103,10 @@ function explain(thrown: unknown, busyMs: number): Explanation {
   return { reason: "storage_failed", what: "failed", todo: "See the cause." };
 }
 
-/** The primary result code of an error: from `rawCode` of libsql, `errcode` of `node:sqlite`, or the name in `code` of other drivers. */
+/**
+ * The primary result code of an error: from `rawCode` of libsql, `errcode` of `node:sqlite`, or the name in `code` of
+ * other drivers.
+ */
 function codeOf(thrown: unknown): number | null {
   for (const number of [field(thrown, "rawCode"), field(thrown, "errcode")]) {
     if (typeof number === "number" && number > 0) return number & 0xff;

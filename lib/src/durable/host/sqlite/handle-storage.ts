@@ -1,5 +1,6 @@
-// The storage on a database handle that the caller opened. Every operation is one transaction in one synchronous block, so the caller never
-// finds a transaction of the storage open on its handle. The event loop is blocked for that time; `path-storage.ts` does not block it.
+// The storage on a database handle that the caller opened. Every operation is one transaction in one synchronous block,
+// so the caller never finds a transaction of the storage open on its handle. The event loop is blocked for that time;
+// `path-storage.ts` does not block it.
 
 import type { HostStorage } from "../../rows/internal.ts";
 import type { SqliteDatabase } from "./database.ts";
@@ -17,7 +18,10 @@ import { processLiveness } from "./process-liveness.ts";
 /** The default of `busyMs`. Shorter than for a path, because waiting blocks the event loop. */
 const defaultBusyMs = 15_000;
 
-/** Storages on one handle share their watchers: `PRAGMA data_version` reports to a connection only the writes of other connections. */
+/**
+ * Storages on one handle share their watchers: `PRAGMA data_version` reports to a connection only the writes of other
+ * connections.
+ */
 const watchersOf = new WeakMap<SqliteDatabase, Watchers>();
 
 /** Creates the storage. Creates or migrates its tables; throws `RuntimeError` if that fails. */

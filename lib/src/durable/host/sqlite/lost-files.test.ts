@@ -1,5 +1,5 @@
-// A file of an open database is deleted, moved or replaced: writes reject, in both forms of the storage, and what was written before is not lost with the
-// write-ahead log.
+// A file of an open database is deleted, moved or replaced: writes reject, in both forms of the storage, and what was
+// written before is not lost with the write-ahead log.
 
 import type { Batch, HostStorage } from "../../rows/internal.ts";
 
@@ -54,7 +54,10 @@ const forms: readonly { readonly name: string; readonly open: (path: string) => 
   { name: "a handle", open: (path) => sqliteStorage(connect(path)) },
 ];
 
-/** The positions that a new process finds in the file. A copy of the file is read, because this process still has the lost files open. */
+/**
+ * The positions that a new process finds in the file. A copy of the file is read, because this process still has the
+ * lost files open.
+ */
 async function foundLater(path: string): Promise<readonly unknown[]> {
   const copy = `${path}.copy`;
   renameSync(path, copy);

@@ -9,9 +9,14 @@ import { MisuseError } from "../../../core/model/internal.ts";
 export type SqliteOptions = {
   /** The prefix of table names: letters, digits and underscores. Default: `everturn_`. */
   readonly tablePrefix?: string;
-  /** How often to poll for writes of other connections while the storage is watched, in milliseconds. Default: 25; at least 1. */
+  /**
+   * How often to poll for writes of other connections while the storage is watched, in milliseconds. Default: 25; at
+   * least 1.
+   */
   readonly pollMs?: number;
-  /** The clock that decides expiry and measures `pollMs`. Default: the system clock. `busyMs` is measured by real time. */
+  /**
+   * The clock that decides expiry and measures `pollMs`. Default: the system clock. `busyMs` is measured by real time.
+   */
   readonly clock?: Clock;
   /** The name in error messages. Default: the path of the file. */
   readonly name?: string;
@@ -21,18 +26,19 @@ export type SqliteOptions = {
    */
   readonly busyMs?: number;
   /**
-   * `full`: a write resolves after an fsync, so it survives a power loss. `normal`: the latest writes may be lost with the
-   * machine, never with the process. Default: `full`.
+   * `full`: a write resolves after an fsync, so it survives a power loss. `normal`: the latest writes may be lost with
+   * the machine, never with the process. Default: `full`.
    */
   readonly synchronous?: "full" | "normal";
   /**
-   * `true`: tables are neither created nor migrated, and every write rejects with `storage_failed`. Opening rejects if the tables are of another version than
-   * this release uses. For checks such as `replayOpenTurns`. Default: `false`.
+   * `true`: tables are neither created nor migrated, and every write rejects with `storage_failed`. Opening rejects if
+   * the tables are of another version than this release uses. For checks such as `replayOpenTurns`. Default: `false`.
    */
   readonly readOnly?: boolean;
   /**
-   * `true`: messages can be searched (`search` of the runtime), with FTS5. The index takes about as much space as the texts, and once it exists every process
-   * that writes to the file maintains it. Messages that exist already are indexed by and by, with writes and searches. Default: `false`.
+   * `true`: messages can be searched (`search` of the runtime), with FTS5. The index takes about as much space as the
+   * texts, and once it exists every process that writes to the file maintains it. Messages that exist already are
+   * indexed by and by, with writes and searches. Default: `false`.
    */
   readonly search?: boolean;
 };

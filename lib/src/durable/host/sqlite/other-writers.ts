@@ -1,5 +1,6 @@
-// Detects writes of other connections, in this process or another. SQLite has no notification for them, only a number that changes
-// (`PRAGMA data_version`). It is polled while the storage is watched. What was written is not known, so every watcher reads.
+// Detects writes of other connections, in this process or another. SQLite has no notification for them, only a number
+// that changes (`PRAGMA data_version`). It is polled while the storage is watched. What was written is not known, so
+// every watcher reads.
 
 import type { Clock } from "../../../core/clock/clock.ts";
 
@@ -18,7 +19,9 @@ export class OtherWriters {
   #stopTimer: (() => void) | null = null;
   #lastVersion: number | null = null;
 
-  /** `version` reads the number, or returns `null` if it cannot be read: the next read of rows then reports the error. */
+  /**
+   * `version` reads the number, or returns `null` if it cannot be read: the next read of rows then reports the error.
+   */
   constructor(polling: Polling, version: () => number | null, onWrite: () => void) {
     this.#polling = polling;
     this.#version = version;

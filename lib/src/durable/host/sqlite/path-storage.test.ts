@@ -1,7 +1,8 @@
-// The path form of the SQLite storage: the conformance suite, group commit, locks of other connections, crashes of the worker thread, close.
+// The path form of the SQLite storage: the conformance suite, group commit, locks of other connections, crashes of the
+// worker thread, close.
 //
-// Locks are held by a second connection in this process (BEGIN IMMEDIATE). An answered read shows that the thread has received every write sent before it,
-// because messages arrive in order; so no test sleeps.
+// Locks are held by a second connection in this process (BEGIN IMMEDIATE). An answered read shows that the thread has
+// received every write sent before it, because messages arrive in order; so no test sleeps.
 
 import type { Batch, HostStorage, Put, Query } from "../../rows/internal.ts";
 import type { SqlitePathOptions, SqlitePathStorage } from "everturn/host/sqlite";
@@ -105,7 +106,8 @@ const drivers = [
 describe.each(drivers)("[lash 81] a path, on $driver", ({ driver, missing }) => {
   const title = missing === null ? "keeps what every storage keeps" : `conformance (skipped: ${missing})`;
 
-  // All cases use one thread, because it takes a third of a second to start one from the sources. The tables are emptied between them.
+  // All cases use one thread, because it takes a third of a second to start one from the sources. The tables are
+  // emptied between them.
   describe.skipIf(missing !== null)(title, () => {
     let path = "";
     let shared: SqlitePathStorage | null = null;

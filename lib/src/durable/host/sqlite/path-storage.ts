@@ -1,16 +1,17 @@
-// The storage on a path: a worker thread opens, reads and writes the database, so that neither the disk nor a lock of another process blocks
-// the event loop.
+// The storage on a path: a worker thread opens, reads and writes the database, so that neither the disk nor a lock of
+// another process blocks the event loop.
 //
 // Theory of operation
-//   Every operation is a message to the thread, and its outcome is a message back (`worker-messages.ts`). `request-queue.ts` decides the order
-//   and does the group commit. The thread starts with the first operation.
-//   The thread keeps the process alive while an operation is pending or the storage is watched, and not otherwise.
-//   Backpressure: the thread is sent at most `maxSentSize` characters of values at a time. Further batches wait in this thread, where they are
-//   not copied.
+//   Every operation is a message to the thread, and its outcome is a message back (`worker-messages.ts`).
+//   `request-queue.ts` decides the order and does the group commit. The thread starts with the first operation. The
+//   thread keeps the process alive while an operation is pending or the storage is watched, and not otherwise.
+//   Backpressure: the thread is sent at most `maxSentSize` characters of values at a time. Further batches wait in this
+//   thread, where they are not copied.
 //
 // Failures
-//   the thread stops      all pending operations reject with `storage_failed`. A pending batch may have been committed, so a retry reads first
-//                         (Q1). The next operation starts another thread. A database in memory is lost, and every later operation rejects
+//   the thread stops      all pending operations reject with `storage_failed`. A pending batch may have been committed,
+//                         so a retry reads first (Q1). The next operation starts another thread. A database in memory
+//                         is lost, and every later operation rejects
 //   after close()         operations reject with `storage_failed`
 
 import type { Batch, HostStorage, Query, Row, StorageSearch, TableSize, Written } from "../../rows/internal.ts";
@@ -31,18 +32,25 @@ import { receivedError, batchSize } from "./worker-messages.ts";
 
 /** Options of {@link sqliteStorage} on a path. The thread uses the system clock. */
 export type SqlitePathOptions = Omit<SqliteOptions, "clock"> & {
-  /** The path of the file, which is created if it does not exist; its folder must exist. `:memory:`: a database that is lost on `close`. */
+  /**
+   * The path of the file, which is created if it does not exist; its folder must exist. `:memory:`: a database that is
+   * lost on `close`.
+   */
   readonly path: string;
   /**
-   * The SQLite driver. Default: `libsql` if that package is installed, otherwise `node:sqlite` (Node 22.13 and later). For another driver,
-   * the URL of a module that exports a function `open` from a path to a {@link SqliteDatabase} that also has `close()`.
+   * The SQLite driver. Default: `libsql` if that package is installed, otherwise `node:sqlite` (Node 22.13 and later).
+   * For another driver, the URL of a module that exports a function `open` from a path to a {@link SqliteDatabase} that
+   * also has `close()`.
    */
   readonly driver?: "libsql" | "node:sqlite" | URL;
 };
 
 /** The storage that {@link sqliteStorage} returns for a path. */
 export type SqlitePathStorage = HostStorage & {
-  /** Opens the database now instead of with the first operation. Rejects if it cannot be opened. May be called several times. */
+  /**
+   * Opens the database now instead of with the first operation. Rejects if it cannot be opened. May be called several
+   * times.
+   */
   readonly open: () => Promise<SqliteInfo>;
   /** Finishes pending operations, closes the database and ends the thread. Later operations reject. */
   readonly close: () => Promise<void>;
@@ -126,7 +134,9 @@ type Pending = {
   readonly size: number;
 };
 
-/** The worker thread as seen from this thread: sends requests, settles them, and starts the thread again after a crash. */
+/**
+ * The worker thread as seen from this thread: sends requests, settles them, and starts the thread again after a crash.
+ */
 class DatabaseThread {
   readonly #options: ThreadOptions;
   readonly #changed: () => void;
@@ -332,8 +342,8 @@ function post(worker: Worker, request: ThreadRequest): void {
 }
 
 function startWorker(workerData: ThreadOptions): Worker {
-  // The sources can be run without a build. The name is not a literal inside `new URL`, because bundlers for browsers would take it for a web
-  // worker.
+  // The sources can be run without a build. The name is not a literal inside `new URL`, because bundlers for browsers
+  // would take it for a web worker.
   const file = import.meta.url.endsWith(".ts") ? "./sqlite-worker-source.mjs" : "./sqlite-worker.js";
   // `execArgv: []`: modules that the process preloads are not meant for this thread.
   return new Worker(new URL(file, import.meta.url), { workerData, name: "everturn-sqlite", execArgv: [] });

@@ -1,11 +1,13 @@
-// Recognises processes of this machine that have ended (`Liveness` of the storage contract). Linux only; elsewhere a process has no identity, and its
-// leases expire.
+// Recognises processes of this machine that have ended (`Liveness` of the storage contract). Linux only; elsewhere a
+// process has no identity, and its leases expire.
 //
-// The identity of a process: boot id, pid namespace, time namespace, pid, start time. The boot id and the namespaces say for which processes the pid
-// is meaningful; the start time (field 22 of /proc/<pid>/stat, in clock ticks since boot) tells a process from a later one with the same pid.
+// The identity of a process: boot id, pid namespace, time namespace, pid, start time. The boot id and the namespaces
+// say for which processes the pid is meaningful; the start time (field 22 of /proc/<pid>/stat, in clock ticks since
+// boot) tells a process from a later one with the same pid.
 //
 // A process has certainly ended if this process has the same boot id and namespaces, and
-//   - kill(pid, 0) fails with ESRCH. A missing /proc/<pid> alone proves nothing: the mount option hidepid hides processes of other users; or
+//   - kill(pid, 0) fails with ESRCH. A missing /proc/<pid> alone proves nothing: the mount option hidepid hides
+//     processes of other users; or
 //   - /proc/<pid>/stat has another start time.
 // A stopped process and a zombie have not ended. Whatever cannot be read counts as not ended.
 
@@ -31,7 +33,9 @@ export function processLiveness(): Liveness {
   };
 }
 
-/** The identity of this process; `null`: this is not Linux, or /proc cannot be read or belongs to another pid namespace. */
+/**
+ * The identity of this process; `null`: this is not Linux, or /proc cannot be read or belongs to another pid namespace.
+ */
 function ownIdentity(): Identity | null {
   if (process.platform !== "linux") return null;
   try {
@@ -45,7 +49,10 @@ function ownIdentity(): Identity | null {
   }
 }
 
-/** The inode number of a namespace of this process. Throws if there is none: kernels before 5.6 have no time namespaces, and get no identity. */
+/**
+ * The inode number of a namespace of this process. Throws if there is none: kernels before 5.6 have no time namespaces,
+ * and get no identity.
+ */
 function namespace(name: "pid" | "time"): string {
   const [, inode] = /\[(\d+)\]$/.exec(readlinkSync(`/proc/self/ns/${name}`)) ?? [];
   if (inode === undefined) throw new Error(`the namespace ${name} cannot be read`);
@@ -72,7 +79,8 @@ function exists(pid: number): boolean {
 function startTimeOf(pid: number): string | null {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-    // The second field is the name in parentheses, which may contain spaces and parentheses. The start time is field 22.
+    // The second field is the name in parentheses, which may contain spaces and parentheses. The start time is
+    // field 22.
     const startTime = stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19];
     return startTime !== undefined && /^\d+$/.test(startTime) ? startTime : null;
   } catch {

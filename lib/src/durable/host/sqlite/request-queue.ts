@@ -1,19 +1,22 @@
-// The requests that the worker thread has received and not yet answered: their order, group commit, and locks of other connections.
+// The requests that the worker thread has received and not yet answered: their order, group commit, and locks of other
+// connections.
 //
 // Theory of operation
-//   The thread runs rounds: it receives every message that has arrived, answers the reads, and commits one group of writes.
-//     - Group commit: all batches that arrived while the previous transaction ran become one transaction, with one fsync. They are applied in
-//       the order of arrival, each with its own checks, and answered after COMMIT.
-//     - Reads precede waiting writes, and are answered while another connection holds the write lock. A read sees every write that was
-//       answered before the read was sent. Whether it sees a write that was not yet answered is not defined.
-//   A lock of another connection never blocks the thread for long: SQLite waits a few milliseconds, then the requests of that kind are retried
-//   after a pause in which the others are handled. Without that, a locked write would delay reads (head-of-line blocking). A request that was
-//   locked out for `busyMs` fails with `storage_busy`.
+//   The thread runs rounds: it receives every message that has arrived, answers the reads, and commits one group of
+//   writes.
+//     - Group commit: all batches that arrived while the previous transaction ran become one transaction, with one
+//       fsync. They are applied in the order of arrival, each with its own checks, and answered after COMMIT.
+//     - Reads precede waiting writes, and are answered while another connection holds the write lock. A read sees every
+//       write that was answered before the read was sent. Whether it sees a write that was not yet answered is not
+//       defined.
+//   A lock of another connection never blocks the thread for long: SQLite waits a few milliseconds, then the requests
+//   of that kind are retried after a pause in which the others are handled. Without that, a locked write would delay
+//   reads (head-of-line blocking). A request that was locked out for `busyMs` fails with `storage_busy`.
 //
 // Failures
 //   a check of a batch fails       the batch writes nothing; the other batches of the group are committed
-//   a batch of a group throws      the transaction is rolled back, and the batches of the group are committed one by one, so that only the
-//                                  batch that causes the error fails
+//   a batch of a group throws      the transaction is rolled back, and the batches of the group are committed one by
+//                                  one, so that only the batch that causes the error fails
 //   the database cannot be opened  the request fails; the next request tries to open it again
 
 import type { Clock } from "../../../core/clock/clock.ts";

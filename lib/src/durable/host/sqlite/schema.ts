@@ -1,19 +1,21 @@
 // The SQLite tables, and the completion of what an older release created.
 //
 // Theory of operation
-//   What is missing follows from the catalog of the file: the tables of this release that do not exist. `migrate` creates them in one transaction, and fills new
-//   index tables with the rows of what is stored already (`durable/host/shared/backfill.ts`), so a file has either its old tables or the new ones.
-//   `<prefix>schema` holds one row with the version of the layout, which every release checks when it opens a file. A new table does not raise it: a process of a
-//   release without the table uses the others as before, in a rolling deploy. Turns that it accepts have no rows in an index table that it does not know;
-//   `recover()` and workers restore those of `due` (`durable/work/restore-due.ts`).
+//   What is missing follows from the catalog of the file: the tables of this release that do not exist. `migrate`
+//   creates them in one transaction, and fills new index tables with the rows of what is stored already
+//   (`durable/host/shared/backfill.ts`), so a file has either its old tables or the new ones. `<prefix>schema` holds
+//   one row with the version of the layout, which every release checks when it opens a file. A new table does not raise
+//   it: a process of a release without the table uses the others as before, in a rolling deploy. Turns that it accepts
+//   have no rows in an index table that it does not know; `recover()` and workers restore those of `due`
+//   (`durable/work/restore-due.ts`).
 //
 // Invariants
 //   1. A table is neither changed nor dropped while a release that uses it may run.
 //   2. A row that cannot be read affects its own session only: it is not indexed, and the file can be opened.
 //   3. Tables of a newer layout are not touched (`newer_schema`).
 //
-// The tables are ordinary tables with a unique index, not WITHOUT ROWID: those were measured to be no faster for rows of 100 bytes and twice as
-// slow for rows of a kilobyte and more, because their inner pages hold values.
+// The tables are ordinary tables with a unique index, not WITHOUT ROWID: those were measured to be no faster for rows
+// of 100 bytes and twice as slow for rows of a kilobyte and more, because their inner pages hold values.
 
 import type { Column, TableName } from "../../rows/internal.ts";
 import type { SqliteDatabase } from "./database.ts";
@@ -26,8 +28,8 @@ import { Statements } from "./statements.ts";
 import { inTransaction } from "./transaction.ts";
 
 /**
- * The version of the layout, which every release checks when it opens a file. A release that adds tables does not raise it: releases without the new table use the
- * others as before, in a rolling deploy (docs/decisions/0054).
+ * The version of the layout, which every release checks when it opens a file. A release that adds tables does not raise
+ * it: releases without the new table use the others as before, in a rolling deploy (docs/decisions/0054).
  */
 export const schemaVersion = 7;
 

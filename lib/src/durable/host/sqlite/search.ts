@@ -1,13 +1,16 @@
-// The search index of messages (option `search`): an FTS5 table that triggers on `entries` maintain, so that it is written in the transaction of the rows,
-// also by processes that do not search.
+// The search index of messages (option `search`): an FTS5 table that triggers on `entries` maintain, so that it is
+// written in the transaction of the rows, also by processes that do not search.
 //
 // Tables
-//   `<prefix>search`        FTS5: the tenant as one token, and the text of a message. `secure-delete`: the words of deleted messages leave the file
-//   `<prefix>search_rows`   the key of the message of each row of the index. Row ids of `entries` may change when the file is compacted (VACUUM)
+//   `<prefix>search`        FTS5: the tenant as one token, and the text of a message. `secure-delete`: the words of
+//                           deleted messages leave the file
+//   `<prefix>search_rows`   the key of the message of each row of the index. Row ids of `entries` may change when the
+//                           file is compacted (VACUUM)
 //   `<prefix>search_state`  one row: up to which key the messages that existed when the index was created are indexed
 //
-// The text of a message is its content, or the texts of the parts of its content; the first 20,000 characters of it are indexed. A value that is no JSON has none: the triggers cannot fail a commit. Large
-// texts (`large-values.ts`) are rows of `large`, which a batch writes before the rows that refer to them.
+// The text of a message is its content, or the texts of the parts of its content; the first 20,000 characters of it are
+// indexed. A value that is no JSON has none: the triggers cannot fail a commit. Large texts (`large-values.ts`) are
+// rows of `large`, which a batch writes before the rows that refer to them.
 //
 // Invariants
 //   1. A statement that searches names the tenant, and finds no message of another one.
@@ -29,7 +32,10 @@ export class SearchIndex {
   readonly #prefix: string;
   #isComplete = false;
 
-  /** Creates the tables and triggers if they do not exist. Throws if the driver was built without FTS5. `readOnly`: creates nothing. */
+  /**
+   * Creates the tables and triggers if they do not exist. Throws if the driver was built without FTS5. `readOnly`:
+   * creates nothing.
+   */
   constructor(database: SqliteDatabase, prefix: string, readOnly: boolean) {
     this.#database = database;
     this.#prefix = prefix;
@@ -101,7 +107,8 @@ export class SearchIndex {
 
   /** The messages that contain all words, newest first. The last word may be the beginning of one. */
   find({ tenant, words, limit }: StorageSearch): readonly StorageHit[] {
-    // Words consist of letters and digits; the quotes make them strings in the syntax of FTS5 even if they are AND or NEAR.
+    // Words consist of letters and digits; the quotes make them strings in the syntax of FTS5 even if they are AND or
+    // NEAR.
     const strings = words.map((word) => `"${word.replaceAll('"', "")}"`);
     if (strings.length === 0) return [];
     const token = `t${Buffer.from(escapeText(tenant)).toString("hex")}`;

@@ -1,5 +1,6 @@
-// The worker thread of the path form: opens the database and answers requests (`worker-messages.ts`). It ends after a `close` request.
-// `RequestQueue` decides the order; this file has the port, the handle and the polling for other writers.
+// The worker thread of the path form: opens the database and answers requests (`worker-messages.ts`). It ends after a
+// `close` request. `RequestQueue` decides the order; this file has the port, the handle and the polling for other
+// writers.
 
 import type { LoadedDriver, OwnHandle } from "./driver.ts";
 import type { OpenDatabase } from "./request-queue.ts";
@@ -24,8 +25,8 @@ const options: ThreadOptions = workerData;
 const { path, storage, busyMs } = options;
 const clock = systemClock;
 
-// Loaded before the first message is received, so that a request is handled in one synchronous block. A failure to load is reported to every
-// request.
+// Loaded before the first message is received, so that a request is handled in one synchronous block. A failure to load
+// is reported to every request.
 const driver: LoadedDriver | { readonly failed: unknown } = await loadDriver(options.driver).catch(
   (failed: unknown) => ({ failed }),
 );
@@ -64,8 +65,9 @@ function missingFile(file: string): RuntimeError {
 }
 
 /**
- * Creates the file with mode 0600 if it does not exist, so that other users cannot read it at any time. SQLite accepts an empty file as an empty database, and gives
- * its WAL and shared-memory files the same mode. `wx` does not follow a symbolic link. An error recurs when SQLite opens the file, and is reported there.
+ * Creates the file with mode 0600 if it does not exist, so that other users cannot read it at any time. SQLite accepts
+ * an empty file as an empty database, and gives its WAL and shared-memory files the same mode. `wx` does not follow a
+ * symbolic link. An error recurs when SQLite opens the file, and is reported there.
  */
 function createPrivately(file: string): void {
   try {
@@ -136,8 +138,9 @@ function handle(request: ThreadRequest): void {
 }
 
 /**
- * Adds all messages that have arrived to the queue, without returning to the event loop. The next transaction then contains all writes
- * among them (group commit, `request-queue.ts`). Deno's `parentPort` is not a MessagePort, so a transaction has the writes of one message there.
+ * Adds all messages that have arrived to the queue, without returning to the event loop. The next transaction then
+ * contains all writes among them (group commit, `request-queue.ts`). Deno's `parentPort` is not a MessagePort, so a
+ * transaction has the writes of one message there.
  */
 function receive(): void {
   if (!(port instanceof MessagePort)) return;

@@ -1,5 +1,5 @@
-// The handle form of the SQLite storage, on every installed driver: the conformance suite, then locks, damaged files, migrations and other
-// states of a file. Files are in a temporary folder.
+// The handle form of the SQLite storage, on every installed driver: the conformance suite, then locks, damaged files,
+// migrations and other states of a file. Files are in a temporary folder.
 
 import type { Batch, Put, Query, HostStorage } from "../../rows/storage.ts";
 import type { SqliteDatabase, SqliteOptions } from "everturn/host/sqlite";

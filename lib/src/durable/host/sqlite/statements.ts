@@ -1,5 +1,6 @@
-// Builds, prepares and runs the SQL of queries and batches. A statement depends only on the shape of a query (table, number of key parts,
-// bounds), so there are few, and each is prepared once. Values are always parameters, never part of the SQL text.
+// Builds, prepares and runs the SQL of queries and batches. A statement depends only on the shape of a query (table,
+// number of key parts, bounds), so there are few, and each is prepared once. Values are always parameters, never part
+// of the SQL text.
 
 import type {
   Check,

@@ -1,5 +1,5 @@
-// Messages between the path form of the storage and its worker thread. A request has an id, which its outcome repeats; outcomes may arrive in
-// another order than the requests.
+// Messages between the path form of the storage and its worker thread. A request has an id, which its outcome repeats;
+// outcomes may arrive in another order than the requests.
 
 import type { Batch, Query, Row, StorageSearch, TableSize, Written } from "../../rows/internal.ts";
 import type { SearchResult } from "../shared/search-steps.ts";

@@ -27,7 +27,10 @@ describe("the write lock", () => {
     rmSync(folder, { recursive: true, force: true });
   });
 
-  /** The waiting connection. `tries` counts its attempts to begin; before attempt `releaseAt` the other connection ends its transaction. */
+  /**
+   * The waiting connection. `tries` counts its attempts to begin; before attempt `releaseAt` the other connection ends
+   * its transaction.
+   */
   function counted(releaseAt: number): { readonly database: SqliteDatabase; readonly tries: () => number } {
     let tries = 0;
     const exec = (sql: string) => {

@@ -1,4 +1,5 @@
-// AG-UI with its own client: `HttpAgent` of @ag-ui/client drives sessions over HTTP, and the schemas of @ag-ui/core validate every event.
+// AG-UI with its own client: `HttpAgent` of @ag-ui/client drives sessions over HTTP, and the schemas of @ag-ui/core
+// validate every event.
 
 import type { Json, JsonObject } from "../../../core/model/internal.ts";
 import type { RunAgentInput } from "@ag-ui/core";

@@ -1,7 +1,9 @@
-// The ids of tool calls that a client of AG-UI sees. The client finds a call by its id in the whole conversation, oldest first: arguments of a second `call_0` would be appended
-// to the first one. So ids are unique in the conversation (core/model/tool/unique-call-ids.ts).
+// The ids of tool calls that a client of AG-UI sees. The client finds a call by its id in the whole conversation,
+// oldest first: arguments of a second `call_0` would be appended to the first one. So ids are unique in the
+// conversation (core/model/tool/unique-call-ids.ts).
 //
-// They follow from the conversation that the client posts, without the messages of the turn that is sent. So a turn that is read again has the same ids.
+// They follow from the conversation that the client posts, without the messages of the turn that is sent. So a turn
+// that is read again has the same ids.
 
 import type { Json } from "../../../core/model/internal.ts";
 

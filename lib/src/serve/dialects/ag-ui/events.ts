@@ -1,5 +1,5 @@
-// The events of the AG-UI protocol, version 1.0, that this server sends, and the input of a run. Structural types of our own: the package @ag-ui/core is not
-// needed. The tests validate every sent event with its schemas.
+// The events of the AG-UI protocol, version 1.0, that this server sends, and the input of a run. Structural types of
+// our own: the package @ag-ui/core is not needed. The tests validate every sent event with its schemas.
 
 import type { Json, JsonObject } from "../../../core/model/internal.ts";
 

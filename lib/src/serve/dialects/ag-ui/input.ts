@@ -1,5 +1,6 @@
-// Reads the input of an AG-UI run. The client posts the whole conversation, which is untrusted: history comes from the session. Only what is new is read: the
-// answers to interrupts, the results of tools that the client runs, or the newest user message.
+// Reads the input of an AG-UI run. The client posts the whole conversation, which is untrusted: history comes from the
+// session. Only what is new is read: the answers to interrupts, the results of tools that the client runs, or the
+// newest user message.
 
 import type { Json, JsonObject, UserMessage, UserPart } from "../../../core/model/internal.ts";
 import type { ContentPolicy } from "../../http/internal.ts";

@@ -1,4 +1,5 @@
-// The route of AG-UI: `HttpAgent` of @ag-ui/client posts the input of a run and reads its events. The protocol is in the other files of this folder, which know no HTTP.
+// The route of AG-UI: `HttpAgent` of @ag-ui/client posts the input of a run and reads its events. The protocol is in
+// the other files of this folder, which know no HTTP.
 
 import type { JsonObject } from "../../../core/model/internal.ts";
 import type { ContentPolicy, Route, RouteCall, SseSource } from "../../http/internal.ts";
@@ -36,7 +37,10 @@ export const agUiRoutes = (policy: ContentPolicy): readonly Route[] => [
   }),
 ];
 
-/** Acquires a turn slot and a stream slot before it passes the input to the session, and a page slot, because it reads messages of the session. */
+/**
+ * Acquires a turn slot and a stream slot before it passes the input to the session, and a page slot, because it reads
+ * messages of the session.
+ */
 async function postRun(call: RouteCall, body: JsonObject, policy: ContentPolicy): Promise<Response> {
   const { server, caller, sessions } = call;
   const input = readAgUiInput(body, defaultUiLimits, policy);

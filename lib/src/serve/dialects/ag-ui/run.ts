@@ -1,15 +1,18 @@
-// A run of AG-UI over a session: the thread is the session, a run is one turn of it. The input of the run is passed to a verb of the runtime under an
-// idempotency key that is derived from the message or the wait, so a request that is sent again is accepted once, and reads the same turn.
+// A run of AG-UI over a session: the thread is the session, a run is one turn of it. The input of the run is passed to
+// a verb of the runtime under an idempotency key that is derived from the message or the wait, so a request that is
+// sent again is accepted once, and reads the same turn.
 //
 // Invariants
 //   1. History comes from the session; of the posted conversation only what is new is read (input.ts).
-//   2. An answer is for one wait: the id of an interrupt names the call as it was pending when the run ended. It is checked against the session and submitted
-//      for that version (ai-sdk-chat/answers.ts).
-//   3. All answers of a request are checked before any is submitted, except edited arguments: the runtime validates those when it accepts them. Edits are
-//      submitted first, and an answer that was accepted stays accepted when the request is sent again.
-//   4. `HttpAgent` answers all interrupts of a run in one request. Decisions are submitted before answers to questions: while a question waits, a decision
-//      starts no turn.
-//   5. An input with nothing new reads the newest turn again, so a client that lost its connection gets the rest, also if the turn has ended meanwhile.
+//   2. An answer is for one wait: the id of an interrupt names the call as it was pending when the run ended. It is
+//      checked against the session and submitted for that version (ai-sdk-chat/answers.ts).
+//   3. All answers of a request are checked before any is submitted, except edited arguments: the runtime validates
+//      those when it accepts them. Edits are submitted first, and an answer that was accepted stays accepted when the
+//      request is sent again.
+//   4. `HttpAgent` answers all interrupts of a run in one request. Decisions are submitted before answers to questions:
+//      while a question waits, a decision starts no turn.
+//   5. An input with nothing new reads the newest turn again, so a client that lost its connection gets the rest, also
+//      if the turn has ended meanwhile.
 
 import type { Json, JsonObject } from "../../../core/model/internal.ts";
 import type { DurableOptions, SessionView, StartOptions, TurnHandle } from "../../../durable/internal.ts";
@@ -50,7 +53,10 @@ export type AgUiOptions = {
 /** The turn of a run, and its events. */
 export type AgUiStream = { readonly turn: TurnHandle; readonly events: ChunkBatches<AgUiEvent> };
 
-/** Passes the input of a run to the session and streams the turn. Throws for an input that is refused, before anything is started. */
+/**
+ * Passes the input of a run to the session and streams the turn. Throws for an input that is refused, before anything
+ * is started.
+ */
 export async function runAgUi(sessions: CallerSessions, input: AgUiInput, options: AgUiOptions): Promise<AgUiStream> {
   const view = await sessions.get(input.threadId, { messages: 0 });
   switch (input.type) {
@@ -213,7 +219,10 @@ function startedTurn(before: TurnHandle | null, turn: TurnHandle | null): TurnHa
   return turn === null || (turn.turnId === null && before !== null) ? before : turn;
 }
 
-/** Submits the results of tools that the client ran. Results of calls that do not wait are part of every posted conversation and are skipped. */
+/**
+ * Submits the results of tools that the client ran. Results of calls that do not wait are part of every posted
+ * conversation and are skipped.
+ */
 async function submitResults(
   sessions: CallerSessions,
   view: SessionView,
@@ -231,7 +240,8 @@ async function submitResults(
   for (const answer of input.results.flatMap(toAnswer)) {
     turn = await submitAnswer(sessions, input.threadId, keyedAnswerOf(answer, by), options);
   }
-  // Nothing waits for the results: the client posts a conversation that ends with results of the server, or sends its own results again.
+  // Nothing waits for the results: the client posts a conversation that ends with results of the server, or sends its
+  // own results again.
   return turn === null ? newestStream(sessions, view, input) : streamOf(sessions, input, turn, []);
 }
 
@@ -246,7 +256,10 @@ function isTextAnswer({ payload }: AgUiAnswer): boolean {
   return typeof payload === "string" || typeof asFields(payload)?.["answer"] === "string";
 }
 
-/** The answer to a question: a text, or an object with the field `answer`. `HttpAgent` accepts no other message while a question waits, so a cancelled one is answered too. */
+/**
+ * The answer to a question: a text, or an object with the field `answer`. `HttpAgent` accepts no other message while a
+ * question waits, so a cancelled one is answered too.
+ */
 function answerText({ status, payload }: AgUiAnswer, index: number): string {
   if (status === "cancelled") return "The user did not answer the question.";
   const answer = typeof payload === "string" ? payload : asFields(payload)?.["answer"];
@@ -264,7 +277,8 @@ function decisionOf({ interruptId, status, payload }: AgUiAnswer, index: number)
     status === "cancelled" ? false : payload === true || payload === false ? payload : fields?.["approved"];
   if (typeof approved !== "boolean") throw invalid(place, "must be true, false or { approved: true or false }");
   const { arguments: edited = null, reason = null, approved: _, by: __, ...others } = fields ?? {};
-  // A field that is not read could hold what the person changed. `by` has no effect, as in the native route: the name of the key is recorded.
+  // A field that is not read could hold what the person changed. `by` has no effect, as in the native route: the name
+  // of the key is recorded.
   const [unknown] = Object.keys(others);
   if (unknown !== undefined)
     throw invalid([...place, unknown], "unknown field; the fields are approved, arguments, reason");

@@ -1,18 +1,21 @@
 // Translates the events of a turn into events of AG-UI.
 //
 // Rules of the protocol that shape this file
-//   1. A message, a reasoning message, a tool call and a step are opened once and closed before the run finishes. Ids are unique in a run.
-//   2. There is no event that takes text back. When an attempt is thrown away (`step_reset`), what is open is closed, and a `MESSAGES_SNAPSHOT` without it
-//      replaces the client's conversation. The client keeps its reasoning messages if a snapshot has none, so the snapshot has the reasoning message of that
-//      attempt, emptied.
+//   1. A message, a reasoning message, a tool call and a step are opened once and closed before the run finishes. Ids
+//      are unique in a run.
+//   2. There is no event that takes text back. When an attempt is thrown away (`step_reset`), what is open is closed,
+//      and a `MESSAGES_SNAPSHOT` without it replaces the client's conversation. The client keeps its reasoning messages
+//      if a snapshot has none, so the snapshot has the reasoning message of that attempt, emptied.
 //   3. One reply is one assistant message: its texts, in order. Its reasoning is one reasoning message before it.
 //
-//   4. The client appends text to a message with the same id. All messages of a turn have ids that begin with the id of the turn, so a client that reads a
-//      turn again, after a lost connection, first gets a `MESSAGES_SNAPSHOT` without what it has of that turn.
+//   4. The client appends text to a message with the same id. All messages of a turn have ids that begin with the id of
+//      the turn, so a client that reads a turn again, after a lost connection, first gets a `MESSAGES_SNAPSHOT` without
+//      what it has of that turn.
 //
 //   5. Ids of calls are unique in the conversation (call-ids.ts).
 //
-// `TurnView` folds the events of a reply (core/model/turn/turn-view.ts). A reader that joins late gets the text of a settled reply with its stored event, without deltas.
+// `TurnView` folds the events of a reply (core/model/turn/turn-view.ts). A reader that joins late gets the text of a
+// settled reply with its stored event, without deltas.
 
 import type {
   AssistantMessage,
@@ -51,7 +54,10 @@ type OpenReply = {
   reasoning: "none" | "open" | "closed";
   /** Calls whose start was sent. */
   readonly calls: Set<string>;
-  /** The arguments that were sent of a call are not those that the client has to have: the provider has changed its own text. */
+  /**
+   * The arguments that were sent of a call are not those that the client has to have: the provider has changed its own
+   * text.
+   */
   isChanged: boolean;
 };
 
@@ -315,7 +321,10 @@ export class AgUiTranslator {
 /** The result of a call that a request gave: a denial, or the answer to a question. */
 export type SentResult = { readonly messageId: string; readonly toolCallId: string; readonly content: string };
 
-/** The result that the answer to an interrupt gives. The id of its message is not that of a message of the turn: it is sent once, and not when the turn is read again. */
+/**
+ * The result that the answer to an interrupt gives. The id of its message is not that of a message of the turn: it is
+ * sent once, and not when the turn is read again.
+ */
 export function sentResult(interruptId: string, toolCallId: string, content: string): SentResult {
   return { messageId: `${interruptId}/result`, toolCallId, content };
 }
@@ -397,7 +406,9 @@ export function questionIdOf(turnId: string | null, { toolCallId }: AskedQuestio
   return `${turnId ?? ""}:question:${toolCallId}`;
 }
 
-/** How the run ended: with interrupts if calls wait for a person, otherwise with the calls that the client has to run. */
+/**
+ * How the run ended: with interrupts if calls wait for a person, otherwise with the calls that the client has to run.
+ */
 export function outcomeOf(
   turnId: string | null,
   pending: readonly PendingToolCall[],

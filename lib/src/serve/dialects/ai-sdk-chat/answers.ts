@@ -1,13 +1,15 @@
 // Submits a client's answers to pending calls: approvals, denials and tool results.
 //
 // Invariants
-//   1. An answer counts only for the wait it was requested for: the approval id (or, for results, the turn id and tool name) must match
-//      the pending call in the session.
-//   2. Compare-and-swap: the answer is submitted for the session version in which the pending call was found. If another client
-//      changed the session in between, the submission is a conflict.
+//   1. An answer counts only for the wait it was requested for: the approval id (or, for results, the turn id and tool
+//      name) must match the pending call in the session.
+//   2. Compare-and-swap: the answer is submitted for the session version in which the pending call was found. If
+//      another client changed the session in between, the submission is a conflict.
 //   3. The idempotency key follows from the wait, so an answer that is sent again returns the turn of the first one.
-//   4. Arguments that differ from those that were shown are an edit by the user. The call runs with them, after they were validated.
-//   5. The approval id carries the digest of what was shown. If the pending call has another one, the answer is refused with what changed (A1).
+//   4. Arguments that differ from those that were shown are an edit by the user. The call runs with them, after they
+//      were validated.
+//   5. The approval id carries the digest of what was shown. If the pending call has another one, the answer is refused
+//      with what changed (A1).
 
 import type { Json, JsonObject, PendingToolCall } from "../../../core/model/internal.ts";
 import type { DecisionInput } from "../../../core/session/internal.ts";
@@ -48,7 +50,10 @@ export function isCallOpen({ session }: SessionView, { toolCallId }: UiAnswer): 
   return session.pendingToolCalls.some(({ id, decision }) => id === toolCallId && decision === null);
 }
 
-/** The pending call that an answer is for; `null` if it is not pending, or not with the same wait as when the answer was requested. */
+/**
+ * The pending call that an answer is for; `null` if it is not pending, or not with the same wait as when the answer was
+ * requested.
+ */
 export function pendingCallOf({ session }: SessionView, answer: UiAnswer): PendingToolCall | null {
   const openCalls = session.pendingToolCalls.filter(({ decision }) => decision === null);
   const call = openCalls.find(({ id }) => id === answer.toolCallId) ?? null;
@@ -65,7 +70,10 @@ export function pendingCallOf({ session }: SessionView, answer: UiAnswer): Pendi
   }
 }
 
-/** Submits an answer to the current version of the session. Throws a conflict if the call was answered differently in the meantime. */
+/**
+ * Submits an answer to the current version of the session. Throws a conflict if the call was answered differently in
+ * the meantime.
+ */
 export async function submitAnswer(
   sessions: CallerSessions,
   chatId: string,
@@ -89,7 +97,8 @@ function withEdit(keyedAnswer: KeyedAnswer, call: PendingToolCall): KeyedAnswer 
   const { answer } = keyedAnswer;
   if (answer.type !== "decision" || answer.input === null) return keyedAnswer;
   const sent = canonicalJson(answer.input);
-  // A client may send back the arguments of the part, or those of the call that was shown: they differ for a call of a child agent.
+  // A client may send back the arguments of the part, or those of the call that was shown: they differ for a call of a
+  // child agent.
   const isEdited = [pendingInput(call) ?? call.rawArguments ?? {}, call.shown.arguments].every(
     (args) => canonicalJson(args) !== sent,
   );
@@ -106,8 +115,9 @@ function withArguments(keyedAnswer: KeyedAnswer, args: JsonObject): KeyedAnswer 
 const impossibleVersion = -1;
 
 /**
- * The turn of an answer that was accepted before, found by its idempotency key; `null` if it was not. The call is not pending any more,
- * so whether the accepted answer had edited arguments is found out by trying: a key that is repeated with other arguments is a conflict.
+ * The turn of an answer that was accepted before, found by its idempotency key; `null` if it was not. The call is not
+ * pending any more, so whether the accepted answer had edited arguments is found out by trying: a key that is repeated
+ * with other arguments is a conflict.
  */
 export async function acceptedBefore(
   sessions: CallerSessions,

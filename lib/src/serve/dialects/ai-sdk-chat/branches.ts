@@ -1,14 +1,16 @@
-// The branches of a chat. History is append-only, so a regenerated or edited message does not change the session: the session is forked
-// before that message, and the chat continues in the fork.
+// The branches of a chat. History is append-only, so a regenerated or edited message does not change the session: the
+// session is forked before that message, and the chat continues in the fork.
 //
-// Naming. The first branch is the session with the id of the chat. The n-th fork is `<chat id>~branch-<n>` (durable/sessions/branches.ts); its metadata names the
-// session that it was forked from. The branch with the highest number is the current one.
+// Naming. The first branch is the session with the id of the chat. The n-th fork is `<chat id>~branch-<n>`
+// (durable/sessions/branches.ts); its metadata names the session that it was forked from. The branch with the highest
+// number is the current one.
 //
-// Cost. A chat without forks costs one more read of a session row. Forks are numbered without gaps, so the current one of n is found
-// with 2 log n reads (galloping search).
+// Cost. A chat without forks costs one more read of a session row. Forks are numbered without gaps, so the current one
+// of n is found with 2 log n reads (galloping search).
 //
-// Concurrency. Two requests that fork at once choose the same id: the storage accepts one of them, and the other is a conflict. A chat that is deleted while it is
-// forked: the deletion removes the fork if it finds it, and else the fork finds that the chat is gone, and removes itself.
+// Concurrency. Two requests that fork at once choose the same id: the storage accepts one of them, and the other is a
+// conflict. A chat that is deleted while it is forked: the deletion removes the fork if it finds it, and else the fork
+// finds that the chat is gone, and removes itself.
 
 import type { Message, Page } from "../../../core/model/internal.ts";
 import type { SessionView } from "../../../durable/internal.ts";
@@ -29,8 +31,8 @@ export type Branch = {
 };
 
 /**
- * Reads a branch; `null` if it does not exist. A session of that id which is not a fork of this chat, or has another owner than the chat, is not a branch: any caller
- * can start a session with that id and that metadata.
+ * Reads a branch; `null` if it does not exist. A session of that id which is not a fork of this chat, or has another
+ * owner than the chat, is not a branch: any caller can start a session with that id and that metadata.
  */
 async function readBranch(
   sessions: CallerSessions,
@@ -75,7 +77,8 @@ export function noChat(chatId: string): RuntimeError {
 const searched = { limit: 64, maxLength: 1_048_576 };
 
 /**
- * Forks the current branch before a user message. Returns the id of the fork and the stored message; `null` if it is not stored.
+ * Forks the current branch before a user message. Returns the id of the fork and the stored message; `null` if it is
+ * not stored.
  */
 export async function forkBefore(
   sessions: CallerSessions,

@@ -1,15 +1,18 @@
-// The AI SDK's chat (`useChat`) over a session: post, resume, stop and load. The chat id is the id of the first session; a message that
-// is regenerated or edited continues the chat in a fork of it (branches.ts).
+// The AI SDK's chat (`useChat`) over a session: post, resume, stop and load. The chat id is the id of the first
+// session; a message that is regenerated or edited continues the chat in a fork of it (branches.ts).
 //
-// A post is passed to a verb of the runtime under an idempotency key that is derived from the message or the wait, so a request that is
-// sent again is accepted once. Reading a turn starts at the beginning of its message, because a client that reconnects discards the
-// part of the message that it had.
+// A post is passed to a verb of the runtime under an idempotency key that is derived from the message or the wait, so a
+// request that is sent again is accepted once. Reading a turn starts at the beginning of its message, because a client
+// that reconnects discards the part of the message that it had.
 //
 // Invariants
-//   1. History comes from the session. The client posts the whole chat; only its newest message, or its answers, are read.
-//   2. An approval is for one wait: for the call as it was pending when the user was asked. It is checked against the session and
-//      submitted for that version (answers.ts). A call that is pending again, also with the same id, needs a new approval.
-//   3. All answers of a post are checked before any is submitted: one without a pending call, or one that the caller may not give, rejects all of them.
+//   1. History comes from the session. The client posts the whole chat; only its newest message, or its answers, are
+//      read.
+//   2. An approval is for one wait: for the call as it was pending when the user was asked. It is checked against the
+//      session and submitted for that version (answers.ts). A call that is pending again, also with the same id, needs
+//      a new approval.
+//   3. All answers of a post are checked before any is submitted: one without a pending call, or one that the caller
+//      may not give, rejects all of them.
 
 import type { Cancelled, Message, SessionStatus } from "../../../core/model/internal.ts";
 import type { DurableOptions, SessionView, StartOptions, TurnHandle } from "../../../durable/internal.ts";
@@ -129,8 +132,8 @@ export async function resumeUiChat(
 }
 
 /**
- * Cancels the open turn, or the given one; the client's own `stop()` only closes its connection, which does not affect the turn.
- * `nothing_open` if no turn is running.
+ * Cancels the open turn, or the given one; the client's own `stop()` only closes its connection, which does not affect
+ * the turn. `nothing_open` if no turn is running.
  */
 export async function stopUiChat(
   sessions: CallerSessions,
@@ -152,8 +155,9 @@ export type UiPage = {
 };
 
 /**
- * A page of the conversation as messages of the AI SDK, the newest by default; `null` if there is no such session. It excludes the output of an open turn, which
- * `resumeUiChat` streams. A page begins with a message of the user, unless one reply is larger than the page.
+ * A page of the conversation as messages of the AI SDK, the newest by default; `null` if there is no such session. It
+ * excludes the output of an open turn, which `resumeUiChat` streams. A page begins with a message of the user, unless
+ * one reply is larger than the page.
  */
 export async function loadUiChat(
   sessions: CallerSessions,
@@ -195,7 +199,10 @@ export async function loadUiChat(
   };
 }
 
-/** Passes a user message to the session, or starts a session with it. The message that started the session is sent to `start` again, which finds it by its key. */
+/**
+ * Passes a user message to the session, or starts a session with it. The message that started the session is sent to
+ * `start` again, which finds it by its key.
+ */
 async function postMessage(
   sessions: CallerSessions,
   branch: Branch | null,
@@ -224,7 +231,10 @@ async function postMessage(
     : streamTurn(chatId, turn, [], new UiTranslator({ sdk }));
 }
 
-/** Continues the chat in a fork that ends before a user message, with that message as it is stored or as the user edited it. */
+/**
+ * Continues the chat in a fork that ends before a user message, with that message as it is stored or as the user edited
+ * it.
+ */
 async function answerAgain(
   sessions: CallerSessions,
   chatId: string,
@@ -299,7 +309,10 @@ function streamTurn(chatId: string, turn: TurnHandle, first: readonly UiChunk[],
 
 const waitingFinish: UiChunk = { type: "finish", finishReason: "tool-calls" };
 
-/** The stream for a message that was accepted without starting a turn, because calls are still pending: it repeats the open question, if there is one. */
+/**
+ * The stream for a message that was accepted without starting a turn, because calls are still pending: it repeats the
+ * open question, if there is one.
+ */
 async function noTurnStarted(sessions: CallerSessions, chatId: string, turn: TurnHandle): Promise<UiStream> {
   const { sessionId } = turn;
   const view = await sessions.get(sessionId, { messages: 0 });

@@ -1,9 +1,10 @@
-// The chunks of the AI SDK's UI message stream that this library sends. Names and fields are those of the SDK: its client rejects the
-// whole stream for a chunk that does not match its schema.
+// The chunks of the AI SDK's UI message stream that this library sends. Names and fields are those of the SDK: its
+// client rejects the whole stream for a chunk that does not match its schema.
 //
-// Clients of version 6 and 7 get the same stream, because a request does not name the version of its client. So chunks that only
-// version 7 knows are not used: `tool-approval-response`, `steering-message`, and the finish reason `interrupted`. The exception is
-// `reset-step`, for which version 6 has no substitute: a client of version 6 says so with the header `ai-sdk-version: 6`.
+// Clients of version 6 and 7 get the same stream, because a request does not name the version of its client. So chunks
+// that only version 7 knows are not used: `tool-approval-response`, `steering-message`, and the finish reason
+// `interrupted`. The exception is `reset-step`, for which version 6 has no substitute: a client of version 6 says so
+// with the header `ai-sdk-version: 6`.
 
 import type { HaltedReason, Json, JsonObject, SessionStatus, Usage, Warning } from "../../../core/model/internal.ts";
 import type { UiApproval, UiProgress, UiQuestion, UiSteeringMessage, UiToolMetadata } from "./parts.ts";
@@ -77,8 +78,8 @@ export function requestChunk(toolCallId: string, { id: approvalId, requestReason
 }
 
 /**
- * A denied call for a reader that did not deny it itself. The SDK's message schema accepts the state `output-denied` only with the
- * response of the user, and version 6 has no chunk for it, so the denial is sent as an error.
+ * A denied call for a reader that did not deny it itself. The SDK's message schema accepts the state `output-denied`
+ * only with the response of the user, and version 6 has no chunk for it, so the denial is sent as an error.
  */
 export function deniedChunk(toolCallId: string, reason: string | null): UiChunk {
   return { type: "tool-output-error", toolCallId, errorText: `denied: ${reason ?? "the call was denied"}` };

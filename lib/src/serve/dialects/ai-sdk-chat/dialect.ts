@@ -5,7 +5,8 @@ import type { Dialect } from "../../http/internal.ts";
 import { uiRoutes } from "./routes.ts";
 
 /**
- * The AI SDK's chat: a {@link Dialect} that serves `useChat` of versions 6 and 7 at `/ui/chat`. The chat id is the session id.
+ * The AI SDK's chat: a {@link Dialect} that serves `useChat` of versions 6 and 7 at `/ui/chat`. The chat id is the
+ * session id.
  *
  * @example
  * ```ts

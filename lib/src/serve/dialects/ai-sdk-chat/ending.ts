@@ -8,11 +8,11 @@ import { sessionStatusOf } from "../../../core/model/internal.ts";
 import { failureText } from "./parts.ts";
 
 /**
- * The chunks that end a stream, from the live result of the turn and from its stored end. With neither, the reader was disconnected and
- * the stream has no end.
+ * The chunks that end a stream, from the live result of the turn and from its stored end. With neither, the reader was
+ * disconnected and the stream has no end.
  *
- * A client with `sendAutomaticallyWhen` posts the message again if the calls of its last step are answered. If the turn has ended after
- * such a step (`lastStepHasCalls`), an empty step follows it.
+ * A client with `sendAutomaticallyWhen` posts the message again if the calls of its last step are answered. If the turn
+ * has ended after such a step (`lastStepHasCalls`), an empty step follows it.
  */
 export function endingChunks(
   turnId: string,

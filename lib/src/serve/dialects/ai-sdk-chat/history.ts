@@ -1,8 +1,9 @@
-// The messages of a session as UI messages of the AI SDK. All replies between two user messages form one assistant message, with the
-// ids that a stream of the same turns has.
+// The messages of a session as UI messages of the AI SDK. All replies between two user messages form one assistant
+// message, with the ids that a stream of the same turns has.
 //
 // Rules
-//   1. An assistant message has the id of the turn that started it. Turns that continued it with answers to its calls extend it.
+//   1. An assistant message has the id of the turn that started it. Turns that continued it with answers to its calls
+//      extend it.
 //   2. Input that was steered into an open turn is a part of the assistant message of that turn.
 //   3. An answer that became the result of a call is shown as a user message.
 //   4. Calls are shown with their current state: answered, decided or pending.
@@ -151,7 +152,10 @@ class Conversation {
     this.#unanswered = [];
   }
 
-  /** Adds a message. A duplicate id is replaced by the index: the SDK requires unique ids, and a turn may start two messages. */
+  /**
+   * Adds a message. A duplicate id is replaced by the index: the SDK requires unique ids, and a turn may start two
+   * messages.
+   */
   #add(preferredId: string, role: UiMessage["role"], parts: UiPart[], index: number): string {
     const id = this.#ids.has(preferredId) ? `message-${index}` : preferredId;
     this.#ids.add(id);
@@ -273,7 +277,10 @@ class Conversation {
     this.#calls.set(id, { parts, at: parts.push(part) - 1 });
   }
 
-  /** Replaces the state of a call, and its input if a hook or the user changed it. A call that is not in the loaded messages is ignored. */
+  /**
+   * Replaces the state of a call, and its input if a hook or the user changed it. A call that is not in the loaded
+   * messages is ignored.
+   */
   #setState(toolCallId: string, state: UiToolState, editedInput: JsonObject | null = null): void {
     const callPlace = this.#calls.get(toolCallId);
     const part = callPlace?.parts[callPlace.at];

@@ -19,7 +19,10 @@ import { replayChunks } from "./replay.ts";
 
 const token = "a-secret-bearer-token";
 
-/** A session `long` whose open turn continues a message of `steps` steps, each with a text and a result of `length` characters. */
+/**
+ * A session `long` whose open turn continues a message of `steps` steps, each with a text and a result of `length`
+ * characters.
+ */
 async function continued(steps: number, length: number): Promise<{ sessions: Runtime; finish: () => Promise<void> }> {
   const model = handModel();
   const look = tool({

@@ -1,12 +1,15 @@
 // The newest UI message of a session: found without its contents, and sent again in batches.
 //
 // Theory of operation
-//   One UI message may span many messages of the session and many megabytes. `findNewest` reads the session backwards, in pages, until it knows where the newest
-//   UI message starts. Of each message it keeps an outline: role, ids and calls, without contents. `replayBatches` then reads the message forwards. It reads the
-//   next page when the client has taken the batch before, so a client that does not read costs one batch, which counts in the budgets of unread responses.
+//   One UI message may span many messages of the session and many megabytes. `findNewest` reads the session backwards,
+//   in pages, until it knows where the newest UI message starts. Of each message it keeps an outline: role, ids and
+//   calls, without contents. `replayBatches` then reads the message forwards. It reads the next page when the client
+//   has taken the batch before, so a client that does not read costs one batch, which counts in the budgets of unread
+//   responses.
 //
 // Invariants
-//   1. A batch has whole steps: a reply and the results of its calls. Its length is that of a page, or of one step that is longer.
+//   1. A batch has whole steps: a reply and the results of its calls. Its length is that of a page, or of one step that
+//      is longer.
 //   2. All batches together are the chunks of the whole message.
 
 import type { AssistantMessage, Message, ToolCall } from "../../../core/model/internal.ts";
@@ -83,7 +86,10 @@ export async function* replayBatches(
   return undefined;
 }
 
-/** The index of the newest step, which may be incomplete; 0 if there is no other one. Input that was steered into a turn belongs to the step after it. */
+/**
+ * The index of the newest step, which may be incomplete; 0 if there is no other one. Input that was steered into a turn
+ * belongs to the step after it.
+ */
 function lastStepIndex(messages: readonly Message[]): number {
   let start = 0;
   let isSteered = false;

@@ -1,5 +1,5 @@
-// UI messages of the AI SDK and their parts, and the conversion of tool results, files and failures to them. Names and fields are those
-// of the SDK.
+// UI messages of the AI SDK and their parts, and the conversion of tool results, files and failures to them. Names and
+// fields are those of the SDK.
 
 import type {
   ContentSource,
@@ -95,8 +95,9 @@ export type UiSteeringMessage = { readonly parts: readonly (UiTextPart | UiFileP
 export type UiProgress = { readonly toolCallId: string; readonly toolName: string; readonly progress: Json };
 
 /**
- * Identifies a wait and what was shown for it: the turn that left the call pending, the digest of the pending call, and the call id. Clients of this protocol can
- * return nothing but the id, so it carries the digest (A1). A later wait of a call with the same id has another approval id, in every process.
+ * Identifies a wait and what was shown for it: the turn that left the call pending, the digest of the pending call, and
+ * the call id. Clients of this protocol can return nothing but the id, so it carries the digest (A1). A later wait of a
+ * call with the same id has another approval id, in every process.
  */
 export function approvalIdOf(turnId: string | null, { id, digest }: PendingToolCall): string {
   return `${turnId ?? ""}:${digest}:${id}`;
@@ -108,7 +109,10 @@ export function digestOfApproval(approvalId: string, toolCallId: string): string
   return /:([0-9a-f]{84})$/.exec(approvalId.slice(0, -toolCallId.length - 1))?.[1] ?? null;
 }
 
-/** The input of a pending call, as its part shows it: what would run, or runs. For a call of a child agent the input of the outer call; `shown` has the inner one. */
+/**
+ * The input of a pending call, as its part shows it: what would run, or runs. For a call of a child agent the input of
+ * the outer call; `shown` has the inner one.
+ */
 export function pendingInput({ path, arguments: args, shown, decision }: PendingToolCall): JsonObject | null {
   if (path.length > 0) return args;
   return decision?.type === "approve" ? (decision.arguments ?? shown.arguments) : shown.arguments;
@@ -209,7 +213,10 @@ function isList(value: ProgramValue): value is readonly ProgramValue[] {
   return Array.isArray(value);
 }
 
-/** The content that the model was shown, as close to the original value as possible: text that is a JSON object or list is parsed. */
+/**
+ * The content that the model was shown, as close to the original value as possible: text that is a JSON object or list
+ * is parsed.
+ */
 function displayContent(content: ToolMessage["content"]): Json {
   if (typeof content === "string") return parseIfJson(content);
   if (content.every((part) => part.type === "text")) return parseIfJson(textOf(content));
@@ -246,7 +253,10 @@ function textOf(parts: readonly UserPart[]): string {
 
 const unknownType = "application/octet-stream";
 
-/** An image or file as a part; `null` if its bytes are on the server's disk or in a provider account, whose location is not disclosed. */
+/**
+ * An image or file as a part; `null` if its bytes are on the server's disk or in a provider account, whose location is
+ * not disclosed.
+ */
 export function fileOf(part: Exclude<UserPart, { readonly type: "text" }>): UiFilePart | null {
   if (part.pruneState !== null) return null;
   const { source, mimeType } = part.type === "image" ? part.image : part;

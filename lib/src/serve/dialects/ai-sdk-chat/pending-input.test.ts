@@ -1,4 +1,5 @@
-// The input that parts of pending and running calls show: what would run, or runs, after a hook or a person has changed it.
+// The input that parts of pending and running calls show: what would run, or runs, after a hook or a person has changed
+// it.
 
 import type { JsonObject } from "../../../core/model/internal.ts";
 

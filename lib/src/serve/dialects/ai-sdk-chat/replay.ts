@@ -1,5 +1,5 @@
-// Replays a stored UI message as chunks. A client that resumes a stream has discarded what it had of the open message, so it is sent
-// again from its start.
+// Replays a stored UI message as chunks. A client that resumes a stream has discarded what it had of the open message,
+// so it is sent again from its start.
 
 import type { UiChunk } from "./chunks.ts";
 import type { UiMessage, UiToolPart } from "./parts.ts";
@@ -7,7 +7,10 @@ import type { UiMessage, UiToolPart } from "./parts.ts";
 import { deniedChunk, requestChunk } from "./chunks.ts";
 import { isToolPart } from "./parts.ts";
 
-/** The chunks of a message, or of steps of it, without its `start` and `finish`. `partsBefore`: the number of parts of the steps before. */
+/**
+ * The chunks of a message, or of steps of it, without its `start` and `finish`. `partsBefore`: the number of parts of
+ * the steps before.
+ */
 export function replayChunks({ id, parts }: Pick<UiMessage, "id" | "parts">, partsBefore = 0): readonly UiChunk[] {
   const chunks: UiChunk[] = [];
   let isOpen = false;
@@ -49,8 +52,8 @@ export function replayChunks({ id, parts }: Pick<UiMessage, "id" | "parts">, par
 }
 
 /**
- * The chunks that bring a new call to the state of the part. The SDK derives the state from them: input, then request or output. A
- * call that is approved is sent as running: a request without a response would ask the user again.
+ * The chunks that bring a new call to the state of the part. The SDK derives the state from them: input, then request
+ * or output. A call that is approved is sent as running: a request without a response would ask the user again.
  */
 function toolChunks(part: UiToolPart): readonly UiChunk[] {
   const { toolCallId, input, toolMetadata, providerExecuted } = part;

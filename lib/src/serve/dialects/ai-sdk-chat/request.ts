@@ -1,8 +1,9 @@
-// Reads a post of the AI SDK's client: `{ id, messages, trigger, messageId }`. The client posts the whole chat, which is untrusted: history
-// comes from the session. Only two things are read: the newest message if it is of the user, or the answers to calls in the assistant
-// message that is to be continued.
+// Reads a post of the AI SDK's client: `{ id, messages, trigger, messageId }`. The client posts the whole chat, which
+// is untrusted: history comes from the session. Only two things are read: the newest message if it is of the user, or
+// the answers to calls in the assistant message that is to be continued.
 //
-// Files are data URLs in base64 or https URLs. Which of them are accepted, content-policy.ts says, also for files in results of tools.
+// Files are data URLs in base64 or https URLs. Which of them are accepted, content-policy.ts says, also for files in
+// results of tools.
 
 import type { Json, JsonObject, UserMessage, UserPart } from "../../../core/model/internal.ts";
 import type { ContentPolicy } from "../../http/internal.ts";
@@ -140,7 +141,9 @@ function userContentIn(message: Fields, place: Place, limits: UiLimits, policy: 
   return userParts.length === 1 && onlyPart?.type === "text" ? onlyPart.text : userParts;
 }
 
-/** A file part. A media type such as `image/*` or `image` is replaced by the exact type of the data URL, if it has one. */
+/**
+ * A file part. A media type such as `image/*` or `image` is replaced by the exact type of the data URL, if it has one.
+ */
 function fileIn(part: Fields, place: Place, policy: ContentPolicy): UserPart {
   const url = textAt(part, "url", place);
   const mediaType = textAt(part, "mediaType", place).toLowerCase();

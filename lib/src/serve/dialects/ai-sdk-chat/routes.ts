@@ -1,8 +1,9 @@
 // Routes for the AI SDK's chat (`useChat`) over sessions.
 //
-// The protocol itself is in the other files of this folder, which know no HTTP. This file adds slots of the concurrency limits, streams,
-// and the ending of a stream by failure or shutdown in the form that the client understands. The client takes a stream that
-// ends without an error for a complete one, so a shutdown is an error frame here and not a comment.
+// The protocol itself is in the other files of this folder, which know no HTTP. This file adds slots of the concurrency
+// limits, streams, and the ending of a stream by failure or shutdown in the form that the client understands. The
+// client takes a stream that ends without an error for a complete one, so a shutdown is an error frame here and not a
+// comment.
 
 import type { JsonObject } from "../../../core/model/internal.ts";
 import type {
@@ -155,7 +156,10 @@ export const uiRoutes = (policy: ContentPolicy): readonly Route[] => [
   }),
 ];
 
-/** Acquires a turn slot and a stream slot before it passes the post to the session, and a page slot, because it reads messages of the chat. */
+/**
+ * Acquires a turn slot and a stream slot before it passes the post to the session, and a page slot, because it reads
+ * messages of the chat.
+ */
 async function postChat(call: RouteCall, body: JsonObject, policy: ContentPolicy): Promise<Response> {
   const { server, caller, sessions } = call;
   const { name = null } = caller;
@@ -175,7 +179,10 @@ async function postChat(call: RouteCall, body: JsonObject, policy: ContentPolicy
   });
 }
 
-/** The engine of a new chat; `undefined`: the default. Rejects with 403 if the caller may not use that of an existing chat. */
+/**
+ * The engine of a new chat; `undefined`: the default. Rejects with 403 if the caller may not use that of an existing
+ * chat.
+ */
 async function engineOfChat({ sessions, caller, server }: RouteCall, { id }: JsonObject): Promise<string | undefined> {
   if (caller.engines === undefined) return undefined;
   const isId = typeof id === "string" && id !== "" && id.length <= server.limits.idLength;

@@ -1,17 +1,21 @@
 // Translates the events of a turn to chunks of the AI SDK's UI message stream.
 //
 // Rules
-//   1. The client rejects a stream with a chunk for a block or call that was not started. So no chunk refers to a block or call before
-//      it was started in this stream or is known to be in the message, also for a reader that joins late.
-//   2. Live events (text, reasoning and argument deltas) are sent as deltas. A call is complete when its reply is stored. Approvals and
-//      questions are requested when the turn has ended, because the session accepts no answer before.
-//   3. An `error` chunk ends the stream for the client. It is sent when the turn has failed, and not for attempts that are retried.
+//   1. The client rejects a stream with a chunk for a block or call that was not started. So no chunk refers to a block
+//      or call before it was started in this stream or is known to be in the message, also for a reader that joins
+//      late.
+//   2. Live events (text, reasoning and argument deltas) are sent as deltas. A call is complete when its reply is
+//      stored. Approvals and questions are requested when the turn has ended, because the session accepts no answer
+//      before.
+//   3. An `error` chunk ends the stream for the client. It is sent when the turn has failed, and not for attempts that
+//      are retried.
 //
 // Mapping of events to chunks
 //   message_started                 start-step
 //   text, reasoning                 text-start / reasoning-start once, then deltas
 //   call_started, arguments         tool-input-start, tool-input-delta, while the reply is received
-//   call, part, reply               tool-input-available for each call, files, results of provider-executed tools, ends of blocks
+//   call, part, reply               tool-input-available for each call, files, results of provider-executed tools, ends
+//                                   of blocks
 //   tool_progress                   data-tool-progress
 //   tool_execution_completed        tool-output-available or tool-output-error, also for a denial by policy
 //   input_accepted (steering)       data-steering-message
@@ -21,8 +25,8 @@
 //   chat_completed                  approval requests and questions of pending calls
 //   end of the turn                 error, abort, finish (ending.ts)
 //
-// `TurnView` folds the events of a reply (core/model/turn/turn-view.ts), so live events may be missing or repeated for a reader that joins late or reconnects; stored
-// events alone result in the same message.
+// `TurnView` folds the events of a reply (core/model/turn/turn-view.ts), so live events may be missing or repeated for
+// a reader that joins late or reconnects; stored events alone result in the same message.
 
 import type {
   ChatResult,
@@ -60,8 +64,8 @@ export type UiTranslatorOptions = {
 export type UiSdk = 6 | 7;
 
 /**
- * What was sent of a call. `streaming`: its arguments as deltas. `open`: complete arguments. `waiting`: an answer or a result of the provider is pending.
- * `settled`: its result.
+ * What was sent of a call. `streaming`: its arguments as deltas. `open`: complete arguments. `waiting`: an answer or a
+ * result of the provider is pending. `settled`: its result.
  */
 type CallState = "streaming" | "open" | "waiting" | "settled";
 
@@ -239,7 +243,10 @@ export class UiTranslator {
     return [...ended, { type: "finish-step" }];
   }
 
-  /** Voids what was sent of the open step. Without an open step nothing is sent: `reset-step` would remove earlier parts of the message. */
+  /**
+   * Voids what was sent of the open step. Without an open step nothing is sent: `reset-step` would remove earlier parts
+   * of the message.
+   */
   #reset(callIds: readonly string[]): readonly UiChunk[] {
     if (this.#reply === null) return [];
     const withdrawnCalls = callIds.filter((id) => this.#calls.get(id) === "streaming");

@@ -1,5 +1,5 @@
-// The body of `POST /v1/chat/completions` in OpenAI's format: types and readers for unchecked JSON. Its meaning is interpreted by
-// request.ts.
+// The body of `POST /v1/chat/completions` in OpenAI's format: types and readers for unchecked JSON. Its meaning is
+// interpreted by request.ts.
 //
 // Rules
 //   1. `null` means the same as an absent field.
@@ -62,7 +62,9 @@ export type PostedBody = { readonly [Name in (typeof ignoredFields | typeof unsu
   readonly stream_options: { readonly include_usage: boolean | null; readonly include_obfuscation: unknown } | null;
 };
 
-/** Ignored, because they do not change the answer: bookkeeping of OpenAI's platform, and hints about speed and caching. */
+/**
+ * Ignored, because they do not change the answer: bookkeeping of OpenAI's platform, and hints about speed and caching.
+ */
 const ignoredFields = [
   "metadata",
   "prediction",

@@ -1,5 +1,5 @@
-// What a caller of `/v1/chat/completions` cannot do: forge results of the engine's tools, write instructions, exceed the limits of the runtime, or read replies that belong to another
-// tenant.
+// What a caller of `/v1/chat/completions` cannot do: forge results of the engine's tools, write instructions, exceed
+// the limits of the runtime, or read replies that belong to another tenant.
 
 import type { HttpOptions } from "everturn/http";
 import type { RuntimeLimits } from "everturn/runtime";

@@ -1,5 +1,5 @@
-// Chat completions as the `openai` package sees them over a real server with scripted models, and as this library's own adapter for
-// compatible servers sees them.
+// Chat completions as the `openai` package sees them over a real server with scripted models, and as this library's own
+// adapter for compatible servers sees them.
 
 import type { FakeScript } from "everturn";
 import type { Engine } from "everturn/engine";

@@ -1,20 +1,25 @@
-// `POST /v1/chat/completions` over engines, and `GET /v1/models`: OpenAI's protocol without a transport. routes.ts serves
-// it over HTTP.
+// `POST /v1/chat/completions` over engines, and `GET /v1/models`: OpenAI's protocol without a transport. routes.ts
+// serves it over HTTP.
 //
-// Order of operations: read the body (request.ts), find the engine, apply the engine's limits (options.ts), run, encode the run as one
-// completion or as chunks (reply.ts). A stream reads its first item before it answers, so that an early failure gets a status.
+// Order of operations: read the body (request.ts), find the engine, apply the engine's limits (options.ts), run, encode
+// the run as one completion or as chunks (reply.ts). A stream reads its first item before it answers, so that an early
+// failure gets a status.
 //
 // Rules
-//   1. Stateless: the conversation is the posted one, and is not stored. A model name is the name of an engine. The usage of the run is
-//      reported to `onUsage`, which books it in the ledger of the tenant. A run takes slots of the runtime's limits (`admit`).
-//   2. The engine's instructions come first. System and developer messages of the client need `allow: ["instructions"]`, and follow in their places.
-//   3. The engine's tools run inside of the completion and are not shown, so the next request does not contain their results unless
-//      the answer does. The client's tools are executed by the client: a call of one ends the completion. If one reply calls both, the
-//      engine's tools run first, and their results are lost for the next request.
-//      A posted call of an engine's tool is therefore forged, with or without a result, and the request is rejected (options.ts).
+//   1. Stateless: the conversation is the posted one, and is not stored. A model name is the name of an engine. The
+//      usage of the run is reported to `onUsage`, which books it in the ledger of the tenant. A run takes slots of the
+//      runtime's limits (`admit`).
+//   2. The engine's instructions come first. System and developer messages of the client need
+//      `allow: ["instructions"]`, and follow in their places.
+//   3. The engine's tools run inside of the completion and are not shown, so the next request does not contain their
+//      results unless the answer does. The client's tools are executed by the client: a call of one ends the
+//      completion. If one reply calls both, the engine's tools run first, and their results are lost for the next
+//      request. A posted call of an engine's tool is therefore forged, with or without a result, and the request is
+//      rejected (options.ts).
 //   4. A pending call of an engine's tool (approval, question, manual result) cannot be answered here; it is an error.
-//   5. A failure before the first chunk is a response with a status. After that it is an `error` frame, and the stream ends without
-//      `[DONE]`. A reset of a step that was already shown is such a failure: this API cannot withdraw chunks.
+//   5. A failure before the first chunk is a response with a status. After that it is an `error` frame, and the stream
+//      ends without `[DONE]`. A reset of a step that was already shown is such a failure: this API cannot withdraw
+//      chunks.
 //   6. Aborting the signal or leaving the frames aborts the run.
 
 import type { Engine } from "../../../core/engine/internal.ts";
@@ -52,7 +57,9 @@ type OpenaiChatOptions = {
   readonly allowsInstructions?: boolean;
   /** The tenant of the caller, for middleware and executors. Default: none. */
   readonly tenant?: string;
-  /** Called before the run of a valid request, which the limits of the runtime may reject. Default: there are no limits. */
+  /**
+   * Called before the run of a valid request, which the limits of the runtime may reject. Default: there are no limits.
+   */
   readonly admit?: (engine: Engine, model: string) => Promise<void>;
   /** The context that tool handlers receive. Default: `{}`. */
   readonly context?: JsonObject;
@@ -147,9 +154,9 @@ function replyOf({ status, headers, error }: OpenaiErrorResponse): OpenaiReply {
 }
 
 /**
- * How a run is encoded. Text is held back until the end if only the final answer may be shown: code that an engine writes, replies of a protocol
- * of one's own, a
- * structured finalize pass, and JSON answers of runs that may have several replies.
+ * How a run is encoded. Text is held back until the end if only the final answer may be shown: code that an engine
+ * writes, replies of a protocol of one's own, a structured finalize pass, and JSON answers of runs that may have
+ * several replies.
  */
 function encodingSettings({ engine, config, output, options }: Plan, request: OpenaiRequest): EncodingSettings {
   const { model, tools, responseFormat, includeUsage } = request;
@@ -207,7 +214,10 @@ async function* encodeRun(
   }
 }
 
-/** The SSE frames of a stream, beginning with an item that was read before. Leaving the iteration aborts the run, also while it waits for the model. */
+/**
+ * The SSE frames of a stream, beginning with an item that was read before. Leaving the iteration aborts the run, also
+ * while it waits for the model.
+ */
 function framesOf(
   first: IteratorResult<EncodedItem, void>,
   items: AsyncGenerator<EncodedItem, void, void>,

@@ -1,11 +1,13 @@
 // Failures in OpenAI's error format. `code` is the reason of the library; clients act on the status.
 //
 // Rules
-//   1. Redaction: a failure that the caller can correct has its full message and its path in `param`. A failure that only the operator
-//      can correct is described by its reason alone, because messages of providers and tools may contain hosts, accounts and keys.
-//   2. A provider key that is rejected belongs to the server, so the status is never 401: a client would take its own token for wrong.
-//   3. Clients of this API retry by themselves. `x-should-retry: false` prevents a retry that cannot help, or that would run tools of
-//      the engine twice.
+//   1. Redaction: a failure that the caller can correct has its full message and its path in `param`. A failure that
+//      only the operator can correct is described by its reason alone, because messages of providers and tools may
+//      contain hosts, accounts and keys.
+//   2. A provider key that is rejected belongs to the server, so the status is never 401: a client would take its own
+//      token for wrong.
+//   3. Clients of this API retry by themselves. `x-should-retry: false` prevents a retry that cannot help, or that
+//      would run tools of the engine twice.
 
 import type {
   AdapterErrorReason,
@@ -57,7 +59,10 @@ function errorType(status: number): string {
   return status >= 500 ? "server_error" : "invalid_request_error";
 }
 
-/** The error response for an invalid body. `param` and `code` come from the first issue (`reason` overrides the code); the message has up to three issues. */
+/**
+ * The error response for an invalid body. `param` and `code` come from the first issue (`reason` overrides the code);
+ * the message has up to three issues.
+ */
 export function errorOfIssues(issues: readonly Issue[], reason: string | null = null): OpenaiErrorResponse {
   const postedIssues = issues.map((issue) => ({ ...issue, path: postedPath(issue.path) }));
   const [first] = postedIssues;
@@ -82,7 +87,10 @@ const postedNames: ReadonlyMap<string, string> = new Map([
   ["maxTokens", "max_completion_tokens"],
 ]);
 
-/** The error response for anything that was thrown. An error that is not of the library comes from code of the operator and is not disclosed. */
+/**
+ * The error response for anything that was thrown. An error that is not of the library comes from code of the operator
+ * and is not disclosed.
+ */
 export function errorOfThrown(thrown: unknown, toolsRan: boolean): OpenaiErrorResponse {
   if (isEverturnError(thrown)) return errorOfFailure(thrown.failure, toolsRan);
   const message = "internal server error; the operator of the server can see the cause";

@@ -1,11 +1,12 @@
-// Messages in OpenAI's format, and their conversion to messages of the library. One posted message becomes one message, so that the
-// index in an error path is valid for both.
+// Messages in OpenAI's format, and their conversion to messages of the library. One posted message becomes one message,
+// so that the index in an error path is valid for both.
 //
 // Rules
-//   1. An unknown field is rejected by its path. In assistant messages and their calls it is ignored: clients post replies back with
-//      fields that their helpers added (`parsed`, `annotations`).
+//   1. An unknown field is rejected by its path. In assistant messages and their calls it is ignored: clients post
+//      replies back with fields that their helpers added (`parsed`, `annotations`).
 //   2. No local file and no file of the provider's account: an image is a URL or base64, any other file is base64.
-//   3. The text of call arguments is kept exactly, whatever it is. Text that is not a JSON object gives `arguments: null`.
+//   3. The text of call arguments is kept exactly, whatever it is. Text that is not a JSON object gives
+//      `arguments: null`.
 //   4. `name` of a tool message is not used; the call id determines the tool.
 
 import type { Message, ToolCallInput, UserPart } from "../../../core/model/internal.ts";
@@ -140,7 +141,10 @@ const partShape: Shape<PostedPart> = variant<PostedPart, "type">("type", {
   }),
 });
 
-/** Arguments as the model wrote them: any text. If it is a JSON object, the object must be within the limits of stored data. */
+/**
+ * Arguments as the model wrote them: any text. If it is a JSON object, the object must be within the limits of stored
+ * data.
+ */
 const argumentsShape: Shape<string> = (input, reading) => {
   if (typeof input !== "string") return reading.report("invalid_type", "must be a string of JSON");
   const parsed = objectIn(input);
@@ -236,7 +240,10 @@ function textIn(content: string | readonly PostedText[]): string {
   return typeof content === "string" ? content : content.map(({ text }) => text).join("");
 }
 
-/** Text, parts and refusal of an assistant message as content of the library. A refusal becomes a text part of kind `refusal`. */
+/**
+ * Text, parts and refusal of an assistant message as content of the library. A refusal becomes a text part of kind
+ * `refusal`.
+ */
 function assistantContent({ content: postedContent, refusal }: PostedAssistant) {
   if (typeof postedContent === "string" && refusal === null) return postedContent;
   const parts =

@@ -1,10 +1,11 @@
 // The options of a run: those of the request, within the instructions, tools, budgets and policies of the engine.
 //
 // Rules
-//   1. Sampling settings come from the client. Limits are the lower of both: output tokens and reasoning effort. Stop sequences are
-//      combined.
+//   1. Sampling settings come from the client. Limits are the lower of both: output tokens and reasoning effort. Stop
+//      sequences are combined.
 //   2. A tool of the client cannot replace one of the engine, and `tool_choice` cannot name or force one of the engine.
-//      A posted call of an engine's tool is rejected: this API shows none, so the call and its result are not those of the engine, and no person has approved them.
+//      A posted call of an engine's tool is rejected: this API shows none, so the call and its result are not those of
+//      the engine, and no person has approved them.
 //   3. An engine with its own response format rejects `response_format`.
 //   4. Streamed output cannot be withdrawn, so a stream is not retried after output.
 //   5. A client can set no base URL, key, header or provider field.
@@ -98,7 +99,10 @@ function combined(engineParams: unknown, requested: readonly string[]): readonly
 /** Reasoning efforts in ascending order. */
 const efforts = ["none", "minimal", "low", "medium", "high", "xhigh", "max"];
 
-/** Limits the effort to that of the engine. An engine with a token budget or an unknown effort keeps its own setting, because they cannot be compared. */
+/**
+ * Limits the effort to that of the engine. An engine with a token budget or an unknown effort keeps its own setting,
+ * because they cannot be compared.
+ */
 function reasoningOf(engineParams: unknown, effort: string): Pick<ChatOptions, "reasoning"> {
   if (!isPlainObject(engineParams)) return { reasoning: { effort, budgetTokens: null, summary: null } };
   const { effort: engineEffort, budgetTokens, summary } = engineParams;

@@ -1,14 +1,18 @@
-// Encodes a run in OpenAI's format: as chunks while it runs, or as one completion at its end. Both result in the same message.
+// Encodes a run in OpenAI's format: as chunks while it runs, or as one completion at its end. Both result in the same
+// message.
 //
 // Rules
 //   1. One completion is one run. The texts of its steps are joined by a blank line.
-//   2. Calls of the engine's tools are not shown. Calls of the client's tools are, with indexes from 0, and end the run with
-//      `finish_reason: "tool_calls"`.
-//   3. If the answer must be JSON only, or is a value computed by code, text is held back until it is known to be the final answer.
+//   2. Calls of the engine's tools are not shown. Calls of the client's tools are, with indexes from 0, and end the run
+//      with `finish_reason: "tool_calls"`.
+//   3. If the answer must be JSON only, or is a value computed by code, text is held back until it is known to be the
+//      final answer.
 //   4. Reasoning is not shown: this API has no field for it.
-//   5. A run ended by a limit (`max_turns`, `budget`) has `finish_reason: "length"`. `everturn.halted_reason` has the exact reason.
-//      `everturn.warnings` has the warnings of the last model call, if there are any; the API has no field for them.
-//   6. The API cannot express an unknown token count: if one of the two counts is known, the other is 0; if none is, `usage` is absent.
+//   5. A run ended by a limit (`max_turns`, `budget`) has `finish_reason: "length"`. `everturn.halted_reason` has the
+//      exact reason. `everturn.warnings` has the warnings of the last model call, if there are any; the API has no
+//      field for them.
+//   6. The API cannot express an unknown token count: if one of the two counts is known, the other is 0; if none is,
+//      `usage` is absent.
 
 import type {
   ChatResult,

@@ -1,4 +1,5 @@
-// Posted chat completions: how they are read, which are rejected with which place, and that any JSON gets one of the two.
+// Posted chat completions: how they are read, which are rejected with which place, and that any JSON gets one of the
+// two.
 
 import type { Json, JsonObject } from "everturn/model";
 

@@ -1,11 +1,13 @@
 // Interprets a posted chat completion as a request of the library, or rejects it with the invalid place.
 //
 // Rules
-//   1. What cannot be honoured is rejected, unless the answer would not differ without it (`ignoredFields`) or it states the default
-//      behaviour (`unsupportedFields`).
+//   1. What cannot be honoured is rejected, unless the answer would not differ without it (`ignoredFields`) or it
+//      states the default behaviour (`unsupportedFields`).
 //   2. This file does not know the engine; options.ts applies its limits.
-//   3. System and developer messages would act as those of the operator, so they are rejected unless the operator allows callers to write instructions.
-//   4. Tools of the request are executed by the client. `tool_choice: "none"` removes them and leaves the engine's tools.
+//   3. System and developer messages would act as those of the operator, so they are rejected unless the operator
+//      allows callers to write instructions.
+//   4. Tools of the request are executed by the client. `tool_choice: "none"` removes them and leaves the engine's
+//      tools.
 
 import type { Tool } from "../../../core/engine/internal.ts";
 import type { Message, ResponseFormat, Result, ToolChoice } from "../../../core/model/internal.ts";
@@ -46,7 +48,10 @@ export type OpenaiParams = {
   readonly reasoningEffort: string | null;
 };
 
-/** Reads a posted body. `allowsInstructions`: messages may have the roles `system` and `developer`. Never throws on JSON. */
+/**
+ * Reads a posted body. `allowsInstructions`: messages may have the roles `system` and `developer`. Never throws on
+ * JSON.
+ */
 export function readOpenaiRequest(
   body: unknown,
   policy: ContentPolicy = defaultContentPolicy,
@@ -178,7 +183,10 @@ function formatOf(format: PostedFormat | null): ResponseFormat | null {
   return { type: "json_schema", name, schema: { ...descriptionField, ...schema }, strict: strict ?? false };
 }
 
-/** A tool without a handler. Its schema is passed to the model and never compiled or executed here, because it comes from an untrusted client. */
+/**
+ * A tool without a handler. Its schema is passed to the model and never compiled or executed here, because it comes
+ * from an untrusted client.
+ */
 function toolOf({ function: { name, description, parameters, strict } }: PostedTool): Tool {
   const spec = toolSpec({
     name,

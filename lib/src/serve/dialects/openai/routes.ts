@@ -1,8 +1,9 @@
 // Routes for clients of OpenAI's chat completions, over engines.
 //
-// The protocol itself is in the other files of this folder, which know no HTTP. This file adds slots of the concurrency limits, streams,
-// and the ending of a stream by failure or shutdown in the form that the client understands. The client takes a stream that
-// ends without an error for a complete one, so a shutdown is an error frame here and not a comment.
+// The protocol itself is in the other files of this folder, which know no HTTP. This file adds slots of the concurrency
+// limits, streams, and the ending of a stream by failure or shutdown in the form that the client understands. The
+// client takes a stream that ends without an error for a complete one, so a shutdown is an error frame here and not a
+// comment.
 
 import type { Engine } from "../../../core/engine/internal.ts";
 import type { JsonObject, Usage } from "../../../core/model/internal.ts";
@@ -49,8 +50,8 @@ function enginesOf(all: OpenaiEngines, { engines }: Caller): OpenaiEngines {
 }
 
 /**
- * Runs a completion with the engines, the context and the tenant of the caller, within the limits of the runtime, and books its usage in the ledger of the tenant. `release` gives the slots of the
- * limits back.
+ * Runs a completion with the engines, the context and the tenant of the caller, within the limits of the runtime, and
+ * books its usage in the ledger of the tenant. `release` gives the slots of the limits back.
  */
 function runCompletion({ caller, sessions, request }: RouteCall, engines: OpenaiEngines, options: DialectSettings) {
   let release: (() => Promise<void>) | null = null;

@@ -1,4 +1,5 @@
-// Readers of the fields of bodies in the formats of other libraries: the AI SDK's chat and AG-UI. Each one rejects an invalid value with its place.
+// Readers of the fields of bodies in the formats of other libraries: the AI SDK's chat and AG-UI. Each one rejects an
+// invalid value with its place.
 
 import type { Issue, Json } from "../../../core/model/internal.ts";
 

@@ -1,5 +1,6 @@
-// A turn as a stream of chunks: initial chunks, the translated events, and the ending. Chunks are produced on demand (backpressure), in batches: what is read or
-// translated together is also rendered together, so that the budgets of unread responses count all of it (byte-budget.ts).
+// A turn as a stream of chunks: initial chunks, the translated events, and the ending. Chunks are produced on demand
+// (backpressure), in batches: what is read or translated together is also rendered together, so that the budgets of
+// unread responses count all of it (byte-budget.ts).
 
 import type { RuntimeEvent, TurnEnd, TurnHandle } from "../../../durable/internal.ts";
 
@@ -14,7 +15,10 @@ export type Translator<Chunk> = {
 /** Chunks in order. A batch may be empty. */
 export type ChunkBatches<Chunk> = AsyncIterable<readonly Chunk[]>;
 
-/** The chunks of a turn, after those of `first`. Leaving the iteration detaches the reader at once, also during a wait, and does not affect the turn (H6). */
+/**
+ * The chunks of a turn, after those of `first`. Leaving the iteration detaches the reader at once, also during a wait,
+ * and does not affect the turn (H6).
+ */
 export function turnChunks<Chunk>(
   turn: TurnHandle,
   first: ChunkBatches<Chunk>,

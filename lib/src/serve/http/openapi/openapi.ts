@@ -33,7 +33,10 @@ export function openapi(routes: readonly Route[], base: string): JsonObject {
   };
 }
 
-/** One operation: parameters from path, query and idempotency key; successful responses from the route; `default` for failures. */
+/**
+ * One operation: parameters from path, query and idempotency key; successful responses from the route; `default` for
+ * failures.
+ */
 function operation({ path, operationId, summary, access, query, body, keyed, answers }: Route): JsonObject {
   const pathParameters = [...path.matchAll(/\{(\w+)\}/g)].map(([, name = ""]) => ({
     name,

@@ -1,11 +1,15 @@
-// The inspection operations: what pages such as the studio read about the server, its engines and its turns. Served with the option `inspect` of the handler.
+// The inspection operations: what pages such as the studio read about the server, its engines and its turns. Served
+// with the option `inspect` of the handler.
 //
 // What callers see
-//   every caller   its own sessions; the engines that it may use; no cause, provider message or storage message, unless the handler has `records: true`
-//   operators      all sessions of their tenant, the instructions of engines, the workers and sums of all tenants; the scenarios, unless the key lists engines
+//   every caller   its own sessions; the engines that it may use; no cause, provider message or storage message, unless
+//                  the handler has `records: true`
+//   operators      all sessions of their tenant, the instructions of engines, the workers and sums of all tenants; the
+//                  scenarios, unless the key lists engines
 //
 // Invariants
-//   1. No response contains an API key, a header of an adapter, or the context of a caller: engines are described by name, model, instructions and tools.
+//   1. No response contains an API key, a header of an adapter, or the context of a caller: engines are described by
+//      name, model, instructions and tools.
 //   2. A route writes nothing, except `POST /scenarios/{name}`, which starts a session in the caller's tenant.
 
 import type { EffectDetail, EngineView, Json, JsonObject, Overview } from "../../../core/model/internal.ts";
@@ -33,7 +37,10 @@ export type InspectOptions = {
 
 /** A prepared conversation that shows one behaviour, and the function that starts it. */
 export type Scenario = ScenarioView & {
-  /** Starts the conversation in a session of the caller's tenant. An error that it throws is answered like that of a verb. */
+  /**
+   * Starts the conversation in a session of the caller's tenant. An error that it throws is answered like that of a
+   * verb.
+   */
   readonly start: (sessions: Runtime) => Promise<{ readonly sessionId: string }>;
 };
 
@@ -109,8 +116,9 @@ function visibleTo({ engines: allowed }: Caller, overview: Overview): Overview {
 const publicRecords = /^(?:attempt|delay|child)\/|^(?:prepared|started)$/;
 
 /**
- * The part of a row that a caller may read without `records`. Failures are redacted when it is serialised (failure.ts); this removes what is no failure: the body of a
- * request, instructions and settings of an environment, and the text of an exception that a tool threw.
+ * The part of a row that a caller may read without `records`. Failures are redacted when it is serialised (failure.ts);
+ * this removes what is no failure: the body of a request, instructions and settings of an environment, and the text of
+ * an exception that a tool threw.
  */
 function publicDetail({ item, records, ...detail }: EffectDetail): EffectDetail {
   return { ...detail, item: publicItem(item), records: records.filter(({ name }) => publicRecords.test(name)) };

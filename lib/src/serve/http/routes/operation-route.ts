@@ -1,8 +1,9 @@
-// Makes the routes of operations (serve/contract): reads what a request contains, takes and releases the slots that the operation declares, calls the implementation
-// and answers with what it returns.
+// Makes the routes of operations (serve/contract): reads what a request contains, takes and releases the slots that the
+// operation declares, calls the implementation and answers with what it returns.
 //
-// The type of a request has no slots, so an implementation cannot acquire any (`OperationCall`). What it returns follows from `uses` of the operation. If that starts something, it returns the
-// function which does so: its checks run before a slot is taken.
+// The type of a request has no slots, so an implementation cannot acquire any (`OperationCall`). What it returns
+// follows from `uses` of the operation. If that starts something, it returns the function which does so: its checks run
+// before a slot is taken.
 
 import type { Cancelled } from "../../../core/model/internal.ts";
 import type { RuntimeEvent, TurnHandle } from "../../../durable/internal.ts";
@@ -31,7 +32,10 @@ export type OperationCall<Path extends string, Query, Body> = Pick<
   readonly body: Body;
 };
 
-/** What an implementation returns, by what its operation uses. A `Response` stands for one that is not the first which the operation declares. */
+/**
+ * What an implementation returns, by what its operation uses. A `Response` stands for one that is not the first which
+ * the operation declares.
+ */
 type Returned<Result> = {
   readonly nothing: Promise<Result | Response>;
   readonly page: Promise<Result | Response>;
@@ -73,7 +77,8 @@ export function routesOf<Table extends { readonly [name: string]: AnyOperation }
     const { uses = "page", access = "caller", summary, method, path, answers, idempotent } = operation;
     const query: { readonly [name: string]: QueryField<unknown> } = operation.query ?? {};
     const schema = operation.body(parts);
-    // The type of `implementations` pairs each operation with its implementation, which the compiler cannot infer for one name.
+    // The type of `implementations` pairs each operation with its implementation, which the compiler cannot infer for
+    // one name.
     const implementation = implementations[operationId] as (request: object) => Returned<object>[Uses];
     return {
       operationId,
@@ -183,8 +188,8 @@ async function* textsFrom<T>(
 }
 
 /**
- * The engine belongs to the session: a request may name it, and cannot choose another one, with other limits and schemas. Rejects with 403 also if
- * the caller may not use it. A session that does not exist is left to the verb.
+ * The engine belongs to the session: a request may name it, and cannot choose another one, with other limits and
+ * schemas. Rejects with 403 also if the caller may not use it. A session that does not exist is left to the verb.
  */
 async function checkEngine(call: RouteCall, body: unknown): Promise<void> {
   const { sessions, caller, param } = call;

@@ -1,5 +1,6 @@
-// The definition of a route: a method, a path, what it accepts and returns, and its handler. The handler serves a table of routes, of which the OpenAPI document is generated. Routes of the API are
-// made from operations (operation-route.ts); those of dialects are written with the functions of this file.
+// The definition of a route: a method, a path, what it accepts and returns, and its handler. The handler serves a table
+// of routes, of which the OpenAPI document is generated. Routes of the API are made from operations
+// (operation-route.ts); those of dialects are written with the functions of this file.
 
 import type { Clock } from "../../../core/clock/clock.ts";
 import type { JsonObject } from "../../../core/model/internal.ts";
@@ -22,19 +23,22 @@ export type ServerContext = {
   readonly clock: Clock;
   /** Aborts when the process shuts down. Waiting requests are answered at once then. */
   readonly shutdownSignal: AbortSignal | null;
-  /** Takes a slot of the stream limits, or throws 429. A route acquires it before it starts anything, so that a rejected request has no effect. */
+  /**
+   * Takes a slot of the stream limits, or throws 429. A route acquires it before it starts anything, so that a rejected
+   * request has no effect.
+   */
   readonly acquireStream: (call: Pick<RouteCall, "request" | "caller">) => StreamSlot;
   /**
-   * Counts a large body of a response in the budget of unread responses, and sends it as its client reads it. If the budget is used up, a request that only read
-   * gets 429; others wait in the page slot.
+   * Counts a large body of a response in the budget of unread responses, and sends it as its client reads it. If the
+   * budget is used up, a request that only read gets 429; others wait in the page slot.
    */
   readonly countBody: (
     call: Pick<RouteCall, "request" | "caller" | "pageSlot">,
     response: Response,
   ) => Promise<Response>;
   /**
-   * Waits for one of the slots for pages in memory, and returns the function that releases it. Tenants get slots round robin. Throws if the client has
-   * disconnected meanwhile.
+   * Waits for one of the slots for pages in memory, and returns the function that releases it. Tenants get slots round
+   * robin. Throws if the client has disconnected meanwhile.
    */
   readonly acquirePage: (call: Pick<RouteCall, "request" | "caller">) => Promise<() => void>;
   /** Takes a slot of the tenant's open turns, or throws 429. Returns the function that releases it. */
@@ -89,8 +93,9 @@ export type RouteCall = {
   /** Releases the slot of the `requests` limit before a long wait, which is counted by the stream limits instead. */
   readonly releaseRequestSlot: () => void;
   /**
-   * Waits for a slot of the pages in memory, unless the request holds one. A route awaits it before it reads or renders what may be large, and after it has waited
-   * for other things. The handler releases the slot when the response counts in the budget of unread responses, or when the route fails.
+   * Waits for a slot of the pages in memory, unless the request holds one. A route awaits it before it reads or renders
+   * what may be large, and after it has waited for other things. The handler releases the slot when the response counts
+   * in the budget of unread responses, or when the route fails.
    */
   readonly pageSlot: () => Promise<void>;
 };
@@ -105,7 +110,10 @@ export type Route = {
   readonly path: string;
   readonly operationId: string;
   readonly summary: string;
-  /** `open`: needs no authentication. `operator`: only operators may call the route, because it concerns other callers or the process. */
+  /**
+   * `open`: needs no authentication. `operator`: only operators may call the route, because it concerns other callers
+   * or the process.
+   */
   readonly access: "caller" | "open" | "operator";
   readonly query: readonly Parameter[];
   /** The JSON Schema of the body; `null`: the route reads no body. */

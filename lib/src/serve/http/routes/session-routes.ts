@@ -1,8 +1,10 @@
 // Operations on whole sessions: list, read, delete, fork, recover, and usage.
 //
-// A page is bounded by a number of items and by its size, because one message may be as large as a request body. So are the messages of a session.
+// A page is bounded by a number of items and by its size, because one message may be as large as a request body. So are
+// the messages of a session.
 //
-// Forks copy messages. The copies of a tenant count against a quota for each hour (`copiedLengthPerHour`), because a small request can copy many megabytes.
+// Forks copy messages. The copies of a tenant count against a quota for each hour (`copiedLengthPerHour`), because a
+// small request can copy many megabytes.
 
 import type { Page } from "../../../core/model/internal.ts";
 import type { Runtime } from "../../../durable/internal.ts";
@@ -25,8 +27,9 @@ function pageOptions({ limit = 50, after }: Partial<PageOptions>, { pageSize }: 
 }
 
 /**
- * Reads the page that a query asks for. It stops growing once its JSON reaches `pageLength` characters, and may exceed that by one read. A filtered page also ends
- * after a read that returned fewer items than it was asked for: that read has examined many sessions.
+ * Reads the page that a query asks for. It stops growing once its JSON reaches `pageLength` characters, and may exceed
+ * that by one read. A filtered page also ends after a read that returned fewer items than it was asked for: that read
+ * has examined many sessions.
  */
 export async function boundedPage<T>(
   { query, limits }: Pick<OperationCall<string, PageOptions, unknown>, "query" | "limits">,
@@ -82,7 +85,10 @@ export function operatorRuntime({ runtime }: { readonly runtime: Runtime | null 
   throw new HttpError("forbidden", "only operators may use this route: callers with `operator: true`");
 }
 
-/** Rejects an id of a request that is too long or cannot be a path segment (path traversal with `.` and `..`, lone surrogates). */
+/**
+ * Rejects an id of a request that is too long or cannot be a path segment (path traversal with `.` and `..`, lone
+ * surrogates).
+ */
 export function checkId(id: string | undefined, maxLength: number): void {
   if (id === undefined || (id.length > 0 && id.length <= maxLength && isPathSegment(id))) return;
   const message = `an id must have 1 to ${maxLength} characters, no lone surrogates, and must not be "." or ".."`;

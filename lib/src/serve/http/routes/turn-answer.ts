@@ -4,12 +4,14 @@
 //   otherwise                     202 at once with `Location`, where the turn can be read
 //
 // Invariants
-//   1. Slots for the turn and for the stream or the wait are acquired before the turn starts: a request that gets 429 has started
-//      nothing.
-//   2. The turn slot is released when the turn ends, not when the response ends. The stream slot is released with the response.
+//   1. Slots for the turn and for the stream or the wait are acquired before the turn starts: a request that gets 429
+//      has started nothing.
+//   2. The turn slot is released when the turn ends, not when the response ends. The stream slot is released with the
+//      response.
 //   3. The turn continues whatever happens to the response (H6).
-//   4. A result is rendered in a page slot, which is acquired after the wait. That of a turn that has ended before the request, which a repeated request finds by its
-//      idempotency key, is also read in it, and not before the client of a stream has read all events.
+//   4. A result is rendered in a page slot, which is acquired after the wait. That of a turn that has ended before the
+//      request, which a repeated request finds by its idempotency key, is also read in it, and not before the client of
+//      a stream has read all events.
 
 import type { Cancelled } from "../../../core/model/internal.ts";
 import type { RuntimeEvent, TurnEnd, TurnHandle } from "../../../durable/internal.ts";
@@ -34,7 +36,8 @@ export async function driveTurn(call: RouteCall, start: () => Promise<TurnHandle
     return releaseOnError(
       () => slot?.release(),
       async () => {
-        // The verb reads the row of the session, which has the text of the newest answer. A request that is repeated under a key finds its turn, which may have ended.
+        // The verb reads the row of the session, which has the text of the newest answer. A request that is repeated
+        // under a key finds its turn, which may have ended.
         const { turn, isOpen } = await inPageSlot(call, async () => {
           const started = await start();
           return { turn: started, isOpen: call.key === null || (started.isOpen ?? (await isTurnOpen(call, started))) };
@@ -71,8 +74,8 @@ async function jsonResponse(
 }
 
 /**
- * Whether a driver may still add events to the turn: it is open, or a queued message will start it. A parked turn gets none until `recover`.
- * Throws 404 if there is no such session.
+ * Whether a driver may still add events to the turn: it is open, or a queued message will start it. A parked turn gets
+ * none until `recover`. Throws 404 if there is no such session.
  */
 export async function isTurnOpen(
   { sessions }: Pick<RouteCall, "sessions">,
@@ -104,7 +107,10 @@ export function turnHeaders({ server }: RouteCall, { sessionId, turnId }: TurnHa
   };
 }
 
-/** The events of a turn, followed by a frame `end` with its result. `isOpen`: the turn has not ended yet, and its driver may fail. */
+/**
+ * The events of a turn, followed by a frame `end` with its result. `isOpen`: the turn has not ended yet, and its driver
+ * may fail.
+ */
 export function turnSource(
   call: RouteCall,
   turn: TurnHandle,
@@ -117,7 +123,10 @@ export function turnSource(
   return { events, render: eventFrame, finalFrames, ...(isOpen ? { failWith: turn.result } : {}) };
 }
 
-/** An event as a frame. The SSE id is the event's cursor: a client that reconnects with `Last-Event-ID` resumes after it. */
+/**
+ * An event as a frame. The SSE id is the event's cursor: a client that reconnects with `Last-Event-ID` resumes after
+ * it.
+ */
 export function eventFrame({ cursor, turnId, sequence, delta, event }: RuntimeEvent): string | LargeText {
   const data = { turnId, sequence, delta, event };
   // Text deltas are the most frequent events and contain no failures, so they skip the redaction.
@@ -138,8 +147,9 @@ export async function cancelResponse(call: RouteCall, cancelled: Promise<Cancell
 }
 
 /**
- * Waits up to `ms` milliseconds for a result. Returns `null` when the time is over, the process shuts down or the client
- * disconnects. Releases the slot of the `requests` limit first, because a waiting request costs no processing time.
+ * Waits up to `ms` milliseconds for a result. Returns `null` when the time is over, the process shuts down or the
+ * client disconnects. Releases the slot of the `requests` limit first, because a waiting request costs no processing
+ * time.
  */
 async function waitForResult<T>(
   { server: { shutdownSignal, clock }, request, releaseRequestSlot }: RouteCall,
@@ -163,7 +173,10 @@ async function waitForResult<T>(
   }
 }
 
-/** The result of a turn, or 202 if it has not ended within the time that the client asked for. The slot of a wait is one of the stream limits. */
+/**
+ * The result of a turn, or 202 if it has not ended within the time that the client asked for. The slot of a wait is one
+ * of the stream limits.
+ */
 export async function turnResponse(call: RouteCall, turn: TurnHandle): Promise<Response> {
   const { sessionId, turnId } = turn;
   const isOpen = await inPageSlot(call, () => isTurnOpen(call, turn));
@@ -185,7 +198,10 @@ async function waitInStreamSlot<T>(call: RouteCall, result: Promise<T>, ms: numb
   }
 }
 
-/** The `wait` preference of the request (RFC 7240, section 4.3) in milliseconds, at most `waitSeconds`. 0 if there is none. */
+/**
+ * The `wait` preference of the request (RFC 7240, section 4.3) in milliseconds, at most `waitSeconds`. 0 if there is
+ * none.
+ */
 function preferredWaitMs({ request, server }: RouteCall): number {
   const seconds = /(?:^|,)\s*wait\s*=\s*"?(\d{1,6})"?\s*(?:$|[,;])/i.exec(request.headers.get("prefer") ?? "")?.[1];
   return Math.min(Number(seconds ?? 0), server.limits.waitSeconds) * 1000;
@@ -203,7 +219,10 @@ function responseForm(call: RouteCall): ResponseForm {
   return { type: "json", waitMs: preferredWaitMs(call) };
 }
 
-/** Whether an `Accept` header names a media type, matches it by a wildcard, or excludes it. A quality of 0 excludes a range. */
+/**
+ * Whether an `Accept` header names a media type, matches it by a wildcard, or excludes it. A quality of 0 excludes a
+ * range.
+ */
 function accepts(accept: string, type: string): "named" | "anything" | "no" {
   const [family = ""] = type.split("/");
   let match: "anything" | "no" = "no";

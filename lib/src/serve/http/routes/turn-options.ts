@@ -1,7 +1,7 @@
-// The options that an HTTP caller may set for the turn it starts. An API key of this server does not entitle its holder to raise
-// costs, change the prompt or use processing time, so those options are an allowlist of the operator (`allow`).
-// core/engine/run-options.ts and `verbOptionTable` declare which options can be allowed; `fields` describes each of them for reading
-// and for the OpenAPI document, and the compiler demands a field for each.
+// The options that an HTTP caller may set for the turn it starts. An API key of this server does not entitle its holder
+// to raise costs, change the prompt or use processing time, so those options are an allowlist of the operator
+// (`allow`). core/engine/run-options.ts and `verbOptionTable` declare which options can be allowed; `fields` describes
+// each of them for reading and for the OpenAPI document, and the compiler demands a field for each.
 //
 // Invariants
 //   1. An option that is not allowed is rejected by name with 400, and never ignored.
@@ -106,7 +106,10 @@ const fields: { readonly [Name in FreeOption | AllowedOption]: BodyFields<TurnOp
   budgets: optionalField(budgets),
 };
 
-/** The schema of the options that a handler accepts: those that need no permission, and those in `allow`. Throws `MisuseError` for an unknown name. */
+/**
+ * The schema of the options that a handler accepts: those that need no permission, and those in `allow`. Throws
+ * `MisuseError` for an unknown name.
+ */
 export function turnOptions(allowed: readonly AllowedOption[]): BodySchema<TurnOptions> {
   const optionNames = Object.keys(fields);
   for (const name of allowed) {

@@ -1,7 +1,8 @@
 // Operations on turns: those that start one, those that send input to a running one, and those that read events.
 //
 // Invariants
-//   1. Operations that start a turn, and `steer`, which starts one when no turn is running, declare a turn slot: it is taken before they start it.
+//   1. Operations that start a turn, and `steer`, which starts one when no turn is running, declare a turn slot: it is
+//      taken before they start it.
 //   2. `cancel` takes no turn or stream slot, and has request slots of its own: it must work when all others are taken.
 //   3. `POST /complete` is the only open operation with an effect; its token authorises one pending call.
 
@@ -93,8 +94,8 @@ type DecisionBody = RequestOf<Operations["decide"]>["body"];
 type CompletionBody = RequestOf<Operations["complete"]>["body"];
 
 /**
- * The decision of a body. `by` is the name of the caller. A field of the other kind of decision is rejected: ignoring it would drop a reason or
- * changed arguments without an error.
+ * The decision of a body. `by` is the name of the caller. A field of the other kind of decision is rejected: ignoring
+ * it would drop a reason or changed arguments without an error.
  */
 function decisionOf(
   { type, digest, arguments: args, reason }: Partial<DecisionBody> & Pick<DecisionBody, "type">,
@@ -116,7 +117,10 @@ function misplaced(name: string, decisionType: string): HttpError {
   });
 }
 
-/** The answer of a body with a token. `value` belongs to `result`, `text` to `answer`. A missing value is `null`, a missing text is empty. */
+/**
+ * The answer of a body with a token. `value` belongs to `result`, `text` to `answer`. A missing value is `null`, a
+ * missing text is empty.
+ */
 function tokenAnswer({ type, value = null, text = "", reason }: Omit<CompletionBody, "token">): TokenAnswer {
   switch (type) {
     case "result":
@@ -131,8 +135,8 @@ function tokenAnswer({ type, value = null, text = "", reason }: Omit<CompletionB
 }
 
 /**
- * Streams an open turn until it ends, or the remaining stored events of one that has ended. For an ended turn the first event is
- * read before the response, to answer 204 if there is none.
+ * Streams an open turn until it ends, or the remaining stored events of one that has ended. For an ended turn the first
+ * event is read before the response, to answer 204 if there is none.
  */
 async function watchTurn({ sessions, param, query }: RequestOf<Operations["watchTurn"]>): Promise<EventStream | null> {
   const [id, turnId] = [param("id"), param("turnId")];
@@ -171,7 +175,9 @@ function messageOptions(request: RequestOf<Operations["reply" | "send"]>) {
   return { ...verbOptions(request), ...(whenBusy === undefined ? {} : { whenBusy }) };
 }
 
-/** The options of a runtime verb: those of the body, the context of the caller, and the idempotency key of the request. */
+/**
+ * The options of a runtime verb: those of the body, the context of the caller, and the idempotency key of the request.
+ */
 function verbOptions({
   key,
   caller,

@@ -117,6 +117,36 @@ describe("a turn that ends its process", () => {
     expect(await Promise.all(few.map((id) => statusOf(last, id)))).toEqual(few.map(() => "ended"));
   });
 
+  test("is parked also if the process that was about to park it has ended", async () => {
+    const world = new World();
+    const boom = counting("boom", { replay: "safe", handler: () => new Promise(() => undefined) });
+    const of = world.engine(worker("boom"), { tools: [boom.tool] });
+    const start = (options: Parameters<World["process"]>[1] = {}) =>
+      world.process(of, { lease, maxTakeovers: 2, ...options });
+    const first = start();
+    await first.start("hi", { id: "bad" });
+    await world.clock.advance(0);
+    first.kill();
+    await world.clock.advance(5000);
+    const second = start();
+    await second.recover();
+    await world.clock.advance(0);
+    second.kill();
+    expect(boom.runs.length).toBe(2);
+    await world.clock.advance(5000);
+    // The turn is at its limit; the process ends when its claim is written.
+    const isClaim = ({ batch }: Write) => batch.puts.some(({ table }) => table === "turns");
+    const third = start({ diesAfter: isClaim });
+    void third.recover();
+    await third.died;
+    await world.clock.advance(10_000);
+    const last = start();
+    await last.recover();
+    await world.clock.advance(0);
+    expect(boom.runs.length).toBe(2);
+    expect(await statusOf(last, "bad")).toBe("parked");
+  });
+
   test("is parked in a process that always drives other turns, and those complete", async () => {
     const world = new World();
     const start = processes(world, { drive: false });

@@ -28,7 +28,7 @@
 //   3. `close` resolves within `graceMs` + `releaseLimitMs`. After `close` no session is claimed.
 //   4. While the lease row of a session says that its process drives no other turn (`alone`), no other session is
 //      claimed or started here, unless the answer to the claim was lost: then no process drives that session until its
-//      lease expires.
+//      lease expires. A turn that is being parked is not driven.
 //   5. A turn that this process cannot drive has a row in `due`, or waits for a limit (`waiting-turns.ts`).
 
 import type { Lease } from "../rows/lease.ts";

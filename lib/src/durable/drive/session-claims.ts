@@ -166,7 +166,8 @@ export class SessionClaims {
     const isLimit = isAtLimit(takeovers, wasAlone, maxTakeovers);
     const place = isLimit || !isSuspect(takeovers, maxTakeovers) ? "beside" : placeOf();
     if (place === "later") return "left";
-    const held = { ...lease, alone: place === "alone" };
+    // A claim that only parks the turn keeps what is known of the claim before it: its process may end, too.
+    const held = { ...lease, alone: isLimit ? wasAlone : place === "alone" };
     const counted: Changes = {
       checks: [{ table: "turns", key: turnRow.key, tag: turnRow.tag }],
       removals: [],

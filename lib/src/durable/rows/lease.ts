@@ -57,7 +57,7 @@ export type Lease = {
   readonly takesOver: boolean;
   /** The process that was taken over from; `null`: none. */
   readonly tookOverFrom: string | null;
-  /** The process drives no other turn (`drive/takeovers.ts`). */
+  /** The process drives no other turn, or parks a turn whose last process did (`drive/takeovers.ts`). */
   readonly alone: boolean;
 };
 

@@ -608,8 +608,14 @@ export class Observer {
     }
     const [id, turn] = [...session.turns].find(([, { status }]) => status !== "ended") ?? [null, null];
     if (turn === null || id === null) return;
+    // A turn at its limit is not driven: its process parks it.
     const others = [...this.sessions.values()].filter(
-      (other) => other !== session && other.lease !== null && other.lease.owner === process.name,
+      (other) =>
+        other !== session &&
+        other.lease?.owner === process.name &&
+        ![...other.turns.values()].some(
+          ({ status, takeovers }) => status !== "ended" && takeovers >= other.takeoverLimit,
+        ),
     );
     // A process that got no answer to its claim, or to its release, does not drive that session.
     const alone = others.find(

@@ -1,10 +1,12 @@
 // The conversation store against a handler: what it shows, its verbs, and connections that are cut.
 
+import type { Runtime } from "../../durable/internal.ts";
 import type { Conversation, ConversationSnapshot } from "./conversation.ts";
 
 import { afterEach, expect, test } from "vitest";
 
 import { handModel } from "../../../test/hand-model.ts";
+import { counting, worker, World } from "../../../test/runtime/world.ts";
 import { fake } from "../../core/adapters/internal.ts";
 import { engine, tool } from "../../core/engine/internal.ts";
 import { messageText } from "../../core/model/internal.ts";
@@ -26,13 +28,19 @@ const pay = tool({
   handler: () => "paid",
 });
 
-/** A client of a handler in this process. `cut` ends all its connections. */
 function world(agent: ReturnType<typeof engine>) {
   const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
   closing.push(() => sessions.close());
+  return { sessions, ...clientOf(sessions) };
+}
+
+/** A client of a handler in this process. `cut` ends all its connections. `paths`: of the requests, in order. */
+function clientOf(sessions: Runtime) {
   const handler = createHandler({ sessions, auth: "none" });
   const open = new Set<AbortController>();
+  const paths: string[] = [];
   const fetch = async (url: string, init: RequestInit): Promise<Response> => {
+    paths.push(url.replace("http://localhost", ""));
     const connection = new AbortController();
     open.add(connection);
     const response = await handler(new Request(url, init));
@@ -46,7 +54,13 @@ function world(agent: ReturnType<typeof engine>) {
     open.clear();
   };
   const client = createClient({ url: "http://localhost", fetch, retry: { baseMs: 1, maxMs: 5 } });
-  return { sessions, client, cut };
+  return { client, cut, paths };
+}
+
+/** Lets a store that requests something again and again do so. */
+async function manyRequests(sessions: Runtime): Promise<void> {
+  const { client } = clientOf(sessions);
+  for (let count = 0; count < 20; count += 1) await client.health();
 }
 
 async function until(store: Conversation, isReached: (snapshot: ConversationSnapshot) => boolean): Promise<void> {
@@ -193,6 +207,51 @@ test("follows a fork that has no turn of its own", async () => {
   await until(store, ({ turn, messages }) => turn === null && messages.length === 4);
   expect(texts(store.snapshot())).toEqual(["hi", "Hello.", "more", "Again."]);
   expect([...connections]).toEqual(["live"]);
+  stop();
+});
+
+test("follows a fork whose own turn has added no message", async () => {
+  const model = handModel();
+  const { client, sessions, paths } = world(engine({ adapter: model, model: "fake:m" }));
+  const { result } = await client.start("hi", { id: "s" });
+  (await model.call(1)).finish();
+  await result;
+  await client.fork("s", { id: "f", at: 1 });
+  const turn = await client.continue("f");
+  await model.call(2);
+  await client.cancel("f");
+  await turn.result;
+  const before = paths.length;
+  const store = conversation(client, "f");
+  const stop = store.subscribe(() => undefined);
+  await until(store, ({ connection }) => connection === "live");
+  await manyRequests(sessions);
+  expect(paths.slice(before).filter((path) => path === "/sessions/f").length).toBeLessThan(3);
+  await client.send("f", "more");
+  (await model.call(3)).finish();
+  await until(store, ({ turn: open, messages }) => open === null && messages.length === 3);
+  stop();
+});
+
+test("requests nothing while a turn is parked, and shows its end", async () => {
+  const durable = new World();
+  const look = counting("look", { replay: "safe" });
+  const agent = durable.engine(worker("look"), { tools: [look.tool] });
+  const first = durable.process(agent, { diesAfter: (_, count) => count === 4 });
+  await first.start("hi", { id: "s" });
+  await first.died;
+  await durable.leaseRunsOut();
+  const sessions = durable.process(agent, { maxTakeovers: 1 });
+  await sessions.recover();
+  const { client, paths } = clientOf(sessions);
+  const store = conversation(client, "s", { retryMs: 1 });
+  const stop = store.subscribe(() => undefined);
+  await until(store, ({ session, turn }) => session?.openTurn?.status === "parked" && turn !== null);
+  await manyRequests(sessions);
+  expect(paths.filter((path) => path === "/sessions/s")).toHaveLength(1);
+  expect(paths.at(-1)).toBe("/sessions/s/events");
+  await sessions.recover("s");
+  await until(store, ({ turn }) => turn === null);
   stop();
 });
 

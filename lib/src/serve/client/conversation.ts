@@ -4,9 +4,9 @@
 // Theory of operation
 //   The first subscriber connects. The store reads the session; while a turn is open it reads the events of that turn
 //   from the first one and folds them into a `TurnView`; when the turn has ended it reads the session again. While no
-//   turn is open it waits for `turn_started` on the events of the session, after the last event that it knows. A turn
-//   that is still open after a lost connection, or that is parked, is read on after its last event. The last subscriber
-//   that leaves disconnects. The session on the server is the only state, so a reload or another page loses nothing.
+//   turn is open it waits for `turn_started` on the events of the session, after the last event that it knows; while a
+//   turn is parked, for any event. A turn that is still open after a lost connection is read on after its last event.
+//   The last subscriber that leaves disconnects. The session on the server is the only state, so a reload or another page loses nothing.
 //
 // Invariants
 //   1. The snapshot is the same object until something changes, as `useSyncExternalStore` of React expects.
@@ -23,12 +23,14 @@ import type {
   Message,
   PendingToolCall,
   SessionView,
+  TurnEvent,
   TurnSnapshot,
 } from "../../core/model/internal.ts";
 import type { ClientTurn, EverturnClient } from "./types.ts";
 
 import { systemClock } from "../../core/clock/clock.ts";
 import { TurnView } from "../../core/model/internal.ts";
+import { isNotFound } from "./errors.ts";
 
 /** Options of {@link conversation}. */
 export type ConversationOptions = {
@@ -45,8 +47,8 @@ export type ConversationOptions = {
 /** What a conversation shows at one time. */
 export type ConversationSnapshot = {
   /**
-   * `reconnecting`: the server cannot be reached, see `error`. `gone`: there is no such session. `idle`: there is no
-   * subscriber.
+   * `reconnecting`: the server cannot be reached, see `error`. `gone`: there is no such session; `reconnect` looks again.
+   * `idle`: there is no subscriber.
    */
   readonly connection: "idle" | "loading" | "live" | "reconnecting" | "gone";
   /** Why the store is reconnecting; otherwise `null`. */
@@ -108,6 +110,8 @@ export function conversation(client: EverturnClient, id: string, options: Conver
   let error: Error | null = null;
   let snapshot: ConversationSnapshot | null = null;
   let following: AbortController | null = null;
+  /** The cursor of the last event of the session that was read; `null`: none was. */
+  let position: string | null = null;
 
   const change = (): void => {
     snapshot = null;
@@ -123,15 +127,18 @@ export function conversation(client: EverturnClient, id: string, options: Conver
           ...(limit === undefined ? {} : { messages: limit }),
         });
         if (signal.aborted) return;
-        const last = open;
         const turn = read?.openTurn ?? null;
         [session, error, connection] = [read, null, read === null ? "gone" : "live"];
         if (turn === null) open = null;
-        else if (turn.turnId !== last?.turnId) open = { turnId: turn.turnId, view: new TurnView(), cursor: null };
+        else if (turn.turnId !== open?.turnId) open = { turnId: turn.turnId, view: new TurnView(), cursor: null };
+        if (read === null) position = null;
         change();
         if (read === null) return;
-        if (turn === null) await turnStarted(last?.cursor ?? (await lastCursor(read, signal)), signal);
-        else if (open !== null) await readTurn(open, turn.status !== "parked", signal);
+        if (open !== null) await readTurn(open, turn?.status === "parked", signal);
+        else {
+          position ??= await lastCursor(read, signal);
+          await nextEvent(({ type }) => type === "turn_started", signal);
+        }
       } catch (thrown) {
         if (signal.aborted) return;
         [error, connection] = [thrown instanceof Error ? thrown : new Error(String(thrown)), "reconnecting"];
@@ -142,32 +149,41 @@ export function conversation(client: EverturnClient, id: string, options: Conver
   };
 
   /** Reads the events of the open turn. The stream of a turn that is parked ends before the turn does. */
-  const readTurn = async (turn: NonNullable<typeof open>, followed: boolean, signal: AbortSignal): Promise<void> => {
+  const readTurn = async (turn: NonNullable<typeof open>, isParked: boolean, signal: AbortSignal): Promise<void> => {
     const after = turn.cursor === null ? {} : { after: turn.cursor };
-    for await (const event of client.events(id, { turnId: turn.turnId, follow: followed, signal, ...after })) {
-      turn.cursor = event.cursor;
+    for await (const event of client.events(id, { turnId: turn.turnId, follow: !isParked, signal, ...after })) {
+      turn.cursor = position = event.cursor;
       turn.view.add(event);
       change();
     }
-    if (turn.view.snapshot.result === null) await clock.sleep(retryMs, signal);
+    if (turn.view.snapshot.result !== null) return;
+    if (isParked) await nextEvent(() => true, signal);
+    else await clock.sleep(retryMs, signal);
   };
 
-  /**
-   * The cursor of the last event of the newest turn; `null`: no turn of this session has ended. A fork of a whole
-   * session has the result of the last turn of its original, which has no events here.
-   */
-  const lastCursor = async (read: SessionView, signal: AbortSignal): Promise<string | null> => {
-    const turnId = read.session.lastRun?.turnId ?? null;
+  /** The cursor of the last event of the newest turn; `null`: no turn of this session has ended, or its events expired. */
+  const lastCursor = async ({ session: { lastRun } }: SessionView, signal: AbortSignal): Promise<string | null> => {
+    const turnId = lastRun?.turnId ?? null;
     let cursor: string | null = null;
-    if (turnId === null || (read.forkedFrom !== null && read.length <= read.forkedFrom.at)) return null;
-    for await (const event of client.events(id, { turnId, follow: false, signal })) ({ cursor } = event);
+    if (turnId === null) return null;
+    try {
+      for await (const event of client.events(id, { turnId, follow: false, signal })) ({ cursor } = event);
+    } catch (thrown) {
+      // A fork has the result of the last turn of its original, which has no events here.
+      if (!isNotFound(thrown)) throw thrown;
+    }
     return cursor;
   };
 
-  /** Waits for the start of the next turn. */
-  const turnStarted = async (after: string | null, signal: AbortSignal): Promise<void> => {
-    for await (const { event } of client.events(id, { signal, ...(after === null ? {} : { after }) })) {
-      if (event.type === "turn_started") return;
+  /**
+   * Waits for an event after those that were read. An event of a turn that has ended meanwhile is read once: the next
+   * call waits for one after it.
+   */
+  const nextEvent = async (isAwaited: (event: TurnEvent) => boolean, signal: AbortSignal): Promise<void> => {
+    const after = position === null ? {} : { after: position };
+    for await (const { event, cursor } of client.events(id, { signal, ...after })) {
+      position = cursor;
+      if (isAwaited(event)) return;
     }
   };
 

@@ -255,6 +255,69 @@ test("requests nothing while a turn is parked, and shows its end", async () => {
   stop();
 });
 
+test("calls every subscriber also if one of them throws, and reports the error where the program does", async () => {
+  const { client } = world(engine({ adapter: fake({ script: [] }), model: "fake:m" }));
+  const store = conversation(client, "none");
+  const reporting = process.listeners("uncaughtException");
+  process.removeAllListeners("uncaughtException");
+  const reported = new Promise((resolve) => process.once("uncaughtException", resolve));
+  const stopFirst = store.subscribe(() => {
+    throw new Error("a subscriber failed");
+  });
+  await until(store, ({ connection }) => connection === "gone");
+  await expect(reported).resolves.toMatchObject({ message: "a subscriber failed" });
+  for (const listener of reporting) process.on("uncaughtException", listener);
+  expect(store.snapshot().error).toBe(null);
+  stopFirst();
+});
+
+test("calls a subscriber once that subscribes again when it is called", async () => {
+  const { client } = world(engine({ adapter: fake({ script: [] }), model: "fake:m" }));
+  const store = conversation(client, "none");
+  let calls = 0;
+  let stop: () => void;
+  const again = (): void => {
+    calls += 1;
+    if (calls > 10) return;
+    stop();
+    stop = store.subscribe(again);
+  };
+  const stopOther = store.subscribe(() => undefined);
+  stop = store.subscribe(again);
+  await until(store, ({ connection }) => connection === "gone");
+  expect(calls).toBe(1);
+  stop();
+  stopOther();
+});
+
+test("shows that it loads, and no error without a subscriber", async () => {
+  const fetch = async (): Promise<Response> => new Response("", { status: 500 });
+  const store = conversation(createClient({ url: "http://localhost", fetch }), "s");
+  const changed = (): void => undefined;
+  expect(store.snapshot().connection).toBe("idle");
+  const stops = [store.subscribe(changed), store.subscribe(changed)];
+  expect(store.snapshot().connection).toBe("loading");
+  await until(store, ({ connection }) => connection === "reconnecting");
+  stops[0]?.();
+  expect(store.snapshot().connection).toBe("reconnecting");
+  stops[1]?.();
+  expect(store.snapshot()).toMatchObject({ connection: "idle", error: null });
+});
+
+test("makes a failed session usable before it sends, also if the session was not read yet", async () => {
+  const model = handModel();
+  const { client } = world(engine({ adapter: model, model: "fake:m", retry: false }));
+  const { result } = await client.start("hi", { id: "s" });
+  (await model.call(1)).fail();
+  await result;
+  const sent = conversation(client, "s").send("again");
+  (await model.call(2)).finish();
+  await (
+    await sent
+  ).result;
+  expect((await client.get("s"))?.session.status).toBe("completed");
+});
+
 test("reads the session again after a decision that was refused", async () => {
   const calls = ["a", "b"].map((id) => ({ type: "tool_call", id, name: "pay", arguments: {} }) as const);
   const { client, sessions } = world(engine({ adapter: fake({ script: calls }), model: "fake:m", tools: [pay] }));

@@ -6,7 +6,8 @@
 //   from the first one and folds them into a `TurnView`; when the turn has ended it reads the session again. While no
 //   turn is open it waits for `turn_started` on the events of the session, after the last event that it knows; while a
 //   turn is parked, for any event. A turn that is still open after a lost connection is read on after its last event.
-//   The last subscriber that leaves disconnects. The session on the server is the only state, so a reload or another page loses nothing.
+//   The last subscriber that leaves disconnects. The session on the server is the only state, so a reload or another
+//   page loses nothing.
 //
 // Invariants
 //   1. The snapshot is the same object until something changes, as `useSyncExternalStore` of React expects.
@@ -47,8 +48,8 @@ export type ConversationOptions = {
 /** What a conversation shows at one time. */
 export type ConversationSnapshot = {
   /**
-   * `reconnecting`: the server cannot be reached, see `error`. `gone`: there is no such session; `reconnect` looks again.
-   * `idle`: there is no subscriber.
+   * `reconnecting`: the server cannot be reached, see `error`. `gone`: there is no such session; `reconnect` looks
+   * again. `idle`: there is no subscriber.
    */
   readonly connection: "idle" | "loading" | "live" | "reconnecting" | "gone";
   /** Why the store is reconnecting; otherwise `null`. */
@@ -115,7 +116,18 @@ export function conversation(client: EverturnClient, id: string, options: Conver
 
   const change = (): void => {
     snapshot = null;
-    for (const changed of listeners) changed();
+    // Those of this moment: a subscriber that ends its subscription and subscribes again is not called twice.
+    const subscribers = [...listeners];
+    for (const changed of subscribers) {
+      try {
+        changed();
+      } catch (thrown) {
+        // An error of one subscriber must not end the connection of all. It is thrown where the page reports errors.
+        queueMicrotask(() => {
+          throw thrown;
+        });
+      }
+    }
   };
 
   /** Follows the session until the signal aborts. */
@@ -161,7 +173,10 @@ export function conversation(client: EverturnClient, id: string, options: Conver
     else await clock.sleep(retryMs, signal);
   };
 
-  /** The cursor of the last event of the newest turn; `null`: no turn of this session has ended, or its events expired. */
+  /**
+   * The cursor of the last event of the newest turn; `null`: no turn of this session has ended, or its events have
+   * expired.
+   */
   const lastCursor = async ({ session: { lastRun } }: SessionView, signal: AbortSignal): Promise<string | null> => {
     const turnId = lastRun?.turnId ?? null;
     let cursor: string | null = null;
@@ -210,16 +225,17 @@ export function conversation(client: EverturnClient, id: string, options: Conver
   return {
     id,
     subscribe: (changed) => {
-      listeners.add(changed);
+      // A function that subscribes twice has two subscriptions.
+      const listener = (): void => changed();
+      listeners.add(listener);
       if (following === null) {
-        connection = "loading";
+        [connection, snapshot] = ["loading", null];
         reconnect();
       }
       return () => {
-        listeners.delete(changed);
+        listeners.delete(listener);
         if (listeners.size > 0) return;
-        connection = "idle";
-        snapshot = null;
+        [connection, error, snapshot] = ["idle", null, null];
         reconnect();
       };
     },
@@ -229,7 +245,8 @@ export function conversation(client: EverturnClient, id: string, options: Conver
     },
     send: (message) =>
       act(async () => {
-        if (session?.session.status === "error") await client.recover(id);
+        const read = session ?? (await client.get(id, { messages: 0 }));
+        if (read?.session.status === "error") await client.recover(id);
         return client.send(id, message);
       }),
     decide: ({ id: toolCallId, digest }, decision) => act(() => client.decide(id, toolCallId, { ...decision, digest })),

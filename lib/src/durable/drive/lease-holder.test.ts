@@ -608,6 +608,46 @@ describe("a lease that has become longer, or whose row has changed", () => {
     expect((await row())?.remainingMs).toBeLessThanOrEqual(0);
   });
 
+  test("is not lost if its row changes twice while a refused write reads it", async () => {
+    const world = await held();
+    const timings = { ...leaseTimings };
+    const [isWritten, firstAnswer, isRead, readAnswer] = [latch(), latch(), latch(), latch()];
+    let writes = 0;
+    const host: HostStorage = {
+      ...world.storage,
+      write: async (batch) => {
+        writes += 1;
+        const isFirst = writes === 1;
+        const written = await world.storage.write(batch);
+        if (isFirst) {
+          isWritten.open();
+          await firstAnswer.passed;
+        }
+        return written;
+      },
+      read: async (queries) => {
+        const rows = await world.storage.read(queries);
+        isRead.open();
+        await readAnswer.passed;
+        return rows;
+      },
+    };
+    const lease = { ...world.claimed.lease, alone: true };
+    await world.storage.write({ checks: [], removals: [], puts: [leasePut(["", "s1"], lease)] });
+    const holder = new LeaseHolder({ storage: host, clock: world.clock, lease: timings }, key, lease);
+    timings.ttlMs = 90_000;
+    const first = holder.write(putting());
+    await isWritten.passed;
+    const refused = holder.write(putting());
+    await isRead.passed;
+    firstAnswer.open();
+    await first;
+    holder.endAlone();
+    await holder.write(putting());
+    readAnswer.open();
+    expect(await refused).toEqual({ ok: true });
+  });
+
   test("does not say again that the process drives no other turn, also if an earlier write arrives twice (Q17)", async () => {
     const { holder, row, repeatFirst } = await growing({ alone: true });
     await holder.renew();

@@ -273,6 +273,7 @@ export class LeaseHolder {
     const { storage, clock, lease: timings } = this.#context;
     const key = keyOf(this.key);
     for (;;) {
+      const { token } = this.#lease;
       const [leases = [], inputs = []] = await this.whenFree(() =>
         storage.read([
           { table: "leases", prefix: key },
@@ -282,14 +283,16 @@ export class LeaseHolder {
       const row = leases[0] ?? null;
       // Released during the read: nothing may be claimed after a release.
       if (this.#isReleased) throw this.lost();
+      // Writes of this process were answered during the read, and may have changed the row again since.
+      if (this.#lease.token !== token) return;
       const stored = row === null ? null : readValue("leases", row);
       if (row === null || stored === null || stored.released) throw this.lost();
-      if (row.tag === tokenOfChange(this.#lease.token)) {
+      if (row.tag === tokenOfChange(token)) {
         const { ttlMs, alone, process } = stored;
         this.#lease = { ...this.#lease, token: row.tag, ttlMs, alone, process };
         return;
       }
-      if (row.tag !== this.#lease.token) throw this.lost();
+      if (row.tag !== token) throw this.lost();
       const claimed = claim(key, row, this.#lease.owner, clock, timings, null, storage.liveness ?? null);
       // A concurrent write of this process has renewed it.
       if (claimed.type === "busy") return;

@@ -67,9 +67,9 @@ const optionRules: Rules<AiSdkAdapterOptions> = {
   provider: anything,
   endpoint: anything,
   timeoutMs: {
+    ...positive,
     must: "a number of milliseconds above 0, or null",
     fits: (value) => value === null || positive.fits(value),
-    show: String,
   },
 };
 const defaultTimeoutMs = 300_000;

@@ -120,5 +120,5 @@ test("an API that a server does not have, and an unknown one, are refused when t
     () => azure({ resource: "r", deployment: "d", ...unknown }),
     () => preset("xai", { ...unknown }),
   ])
-    expect(create).toThrow(/api must be "responses" or "chat", not completions/);
+    expect(create).toThrow(/api must be "responses" or "chat", not "completions"/);
 });

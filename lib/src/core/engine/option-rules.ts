@@ -22,6 +22,12 @@ export type Rule = {
 /** One rule for each option; the compiler requires all of them. */
 export type Rules<Options> = { readonly [Name in keyof Options]-?: Rule };
 
+/** A wrong value as a program writes it; an object or a function by its type. */
+function shown(value: unknown): string {
+  if (typeof value === "string") return JSON.stringify(value);
+  return typeof value === "object" || typeof value === "function" ? describe(value) : String(value);
+}
+
 /** The option is checked where it is used, or by the compiler alone. */
 export const anything: Rule = { must: "any value", fits: () => true };
 export const aFunction: Rule = { must: "a function", fits: (value) => typeof value === "function" };
@@ -37,14 +43,14 @@ export const listOfFunctions: Rule = {
 export const positive: Rule = {
   must: "a number greater than 0",
   fits: (value) => typeof value === "number" && value > 0,
-  show: String,
+  show: shown,
 };
 
 /** A finite number of 0 or more. */
 export const finiteAmount: Rule = {
   must: "a number of 0 or more",
   fits: (value) => typeof value === "number" && Number.isFinite(value) && value >= 0,
-  show: String,
+  show: shown,
 };
 
 /** The values that a number may have. `least` is the smallest one; `whole` refuses fractions and infinity. */
@@ -54,7 +60,7 @@ export function numberIn({ least, whole }: NumberRange): Rule {
   return {
     must: `${whole ? "a whole number" : "a number"} of ${least} or more`,
     fits: (value) => typeof value === "number" && value >= least && (!whole || Number.isSafeInteger(value)),
-    show: String,
+    show: shown,
   };
 }
 
@@ -65,7 +71,7 @@ export function oneOf(words: readonly string[]): Rule {
   return {
     must: words.map((word) => JSON.stringify(word)).join(" or "),
     fits: (value) => words.some((word) => word === value),
-    show: String,
+    show: shown,
   };
 }
 

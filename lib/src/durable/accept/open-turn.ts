@@ -24,14 +24,19 @@ export type OpenTurnRows = {
   readonly cancel: Row | null;
   /** The row that counts the inputs of the session; `null`: there was none yet. */
   readonly count: Row | null;
+  /** The input that waits; empty if it was not read. */
   readonly inbox: readonly InboxEntry[];
 };
 
-/** Reads the open turn, in one read; `null`: the turn has ended since the session was read. */
+/**
+ * Reads the open turn, in one read; `null`: the turn has ended since the session was read. `withInbox`: what waits in
+ * the inbox decides too. Its size is not bounded.
+ */
 export async function readOpenTurn(
   { storage }: VerbContext,
   session: ExistingSession,
   turn: string,
+  { withInbox = true }: { readonly withInbox?: boolean } = {},
 ): Promise<OpenTurnRows | null> {
   const at = turnKey(session.key, turn);
   const [starts = [], turns = [], cancels = [], counts = [], inbox = []] = await storage.read([
@@ -39,7 +44,7 @@ export async function readOpenTurn(
     { table: "turns", prefix: at },
     { table: "cancels", prefix: at },
     { table: "inboxes", prefix: keyOf(session.key) },
-    { table: "inbox", prefix: keyOf(session.key) },
+    ...(withInbox ? [{ table: "inbox", prefix: keyOf(session.key) } as const] : []),
   ]);
   const [startRow, turnRow] = [starts[0], turns[0]];
   if (startRow === undefined || turnRow === undefined) return null;

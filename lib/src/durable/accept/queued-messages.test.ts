@@ -40,6 +40,19 @@ test("a process without the engine ends the turn: a process that has it drives t
   expect(await userTexts(worker)).toEqual(["one", "two"]);
 });
 
+test("queueing a message reads none of the messages that are queued before it", async () => {
+  const host = memoryStorage();
+  const tables: string[] = [];
+  const read: typeof host.read = (queries) => {
+    tables.push(...queries.map(({ table }) => table));
+    return host.read(queries);
+  };
+  const web = sessionsOf(answering(), { host: { ...host, read }, drive: false });
+  await web.start("one", { id: "s" });
+  for (const text of ["two", "three"]) await web.send("s", text, { whenBusy: "queue" });
+  expect(tables).not.toContain("inbox");
+});
+
 test("the engine of the process that ends the turn cannot plan the queued one: it is open and in order", async () => {
   const { host, web, queued } = await queuedAfterOpenTurn();
   const unfit = engine({ adapter: null, model: "fake:m" });

@@ -119,7 +119,8 @@ export async function sendMessage(
       const engines = Object.values(context.engines);
       const own = options.whenBusy ?? (engines.every(({ whenBusy }) => whenBusy === null) ? verbPolicy : null);
       if (own === "reject") throw openTurnConflict(session, turn);
-      const open = await readOpenTurn(context, session, turn);
+      // A message that is only queued neither joins nor replaces input that waits.
+      const open = await readOpenTurn(context, session, turn, { withInbox: own !== "queue" });
       if (open === null) return null;
       const { engine } = open.start;
       const ofEngine = Object.hasOwn(context.engines, engine) ? context.engines[engine]?.whenBusy : null;

@@ -11,8 +11,8 @@
 //               then drives the turn from the rows it wrote; nothing is read back
 //   A batch that is refused because another writer has changed one of these rows leads back to 1. An error of the
 //   storage may hide a batch that was written (Q1): with a key the rows are read again, and the call succeeds if its
-//   key is recorded. There are no other reads for a turn that starts something new; a verb that continues a turn, or
-//   adds input to one, also reads the rows of that turn.
+//   key is recorded; its turn is driven as if the answer had arrived. There are no other reads for a turn that starts
+//   something new; a verb that continues a turn, or adds input to one, also reads the rows of that turn.
 //
 // The batch that starts a turn
 //   checks   version of the session, absence of the idempotency key, absence of the turn, and the lease row if it is
@@ -124,6 +124,8 @@ export type TurnDecision = {
 export type AcceptingBatch = {
   readonly type: "batch";
   readonly changes: Changes;
+  /** The turn that the batch starts or queues; `null`: none. */
+  readonly turn: string | null;
   /** Called when the batch is written. */
   readonly written: () => TurnHandle | Promise<TurnHandle>;
   /** Called if the batch is refused, with the check that failed. Throws if reading again does not help. */
@@ -171,7 +173,8 @@ async function writeBatch(context: VerbContext, call: Call, batch: AcceptingBatc
     const meanwhile =
       key === undefined ? null : await repeatedCall(context, await readSession(context, call.session, key), call);
     if (meanwhile === null) throw error;
-    return meanwhile;
+    // The turn of this batch is driven here; that of an equal call is driven where that call was accepted.
+    return batch.turn !== null && batch.turn === meanwhile.turnId ? batch.written() : meanwhile;
   }
   if (written.ok) return batch.written();
   batch.refused?.(changes.checks[written.check]);
@@ -235,6 +238,7 @@ async function acceptTurn(context: VerbContext, decision: TurnDecision, attempt:
     return {
       type: "batch",
       changes: write.changes,
+      turn: turn?.id ?? null,
       written: async () => {
         context.histories.keep(nameOf(key), history);
         if (turn !== null && !isPinnedStored) context.pinned.add(key.tenant, turn, sentAt);

@@ -2,6 +2,9 @@
 
 import type { Runtime } from "everturn/runtime";
 
+import { memoryStorage } from "everturn/host/memory";
+import { RuntimeError } from "everturn/model";
+import { runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
 import { calls, says } from "../../../test/runs.ts";
@@ -43,6 +46,23 @@ describe("the arguments under an idempotency key", () => {
     await sent.result;
     expect(await world.rows("open")).toEqual([]);
   });
+});
+
+test("a turn whose accepting batch is written although its answer is lost is driven at once", async () => {
+  const storage = memoryStorage();
+  let isLost = false;
+  const write: typeof storage.write = async (batch) => {
+    const written = await storage.write(batch);
+    if (isLost || !batch.puts.some(({ table }) => table === "starts")) return written;
+    isLost = true;
+    throw new RuntimeError("storage_failed", { message: "the connection was lost" });
+  };
+  const { engine: of } = talker([says("Hello.")]);
+  const sessions = runtime({ host: { ...storage, write }, engines: { default: of } });
+  const turn = await sessions.start("hi", { id: "s", key: "k" });
+  expect((await turn.result).text).toBe("Hello.");
+  expect(isLost).toBe(true);
+  await sessions.close();
 });
 
 describe.each(sharedHosts)("an idempotency key is accepted once ($name)", ({ open, seeds }) => {

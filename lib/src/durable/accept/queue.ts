@@ -88,6 +88,7 @@ export async function queueMessage(
   const added = inputChanges(open, { ...waiting, ownTurn }, await contentDigest(content));
   return {
     type: "batch",
+    turn: ownTurn.id,
     changes: merge(added, interrupts ? cancelChanges(open, waiting.at) : noChanges),
     written: async () => {
       if (interrupts) {

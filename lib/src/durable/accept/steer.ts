@@ -83,6 +83,7 @@ export async function steerOpenTurn(
   const digest = await contentDigest(inputContent(entry.input, options));
   return {
     type: "batch",
+    turn: null,
     changes: inputChanges(open, entry, digest),
     written: () => attach(context, open.session.key.session, open.turn, open.progress.status !== "parked"),
   };

@@ -71,7 +71,7 @@ import { GrowingLease } from "./drive/growing-lease.ts";
 import { OutputChecks } from "./drive/output-checks.ts";
 import { Hub } from "./read/hub.ts";
 import { JoinedReads } from "./read/joined-reads.ts";
-import { PageBudget, ReadSlots } from "./read/page-budget.ts";
+import { PageBudget, ReadPermits } from "./read/page-budget.ts";
 import { PieceWriter, pieceTimings } from "./read/pieces.ts";
 import { randomText } from "./rows/digest.ts";
 import { withFormat } from "./rows/format.ts";
@@ -394,9 +394,9 @@ export function runtime(options: RuntimeOptions): Runtime {
     cancels: new CancelWatch(storage, clock),
     histories: new HistoryCache(),
     pages: new PageBudget(),
-    readSlots: new ReadSlots(),
+    readPermits: new ReadPermits(),
     outputChecks: new OutputChecks(),
-    forkSlots: new ReadSlots(1),
+    forkPermits: new ReadPermits(1),
     endWaits: new Map(),
     pinned: new StoredPinned(clock),
   };

@@ -5,7 +5,7 @@ import type { Engine } from "../../core/engine/internal.ts";
 import type { TurnEnd } from "../../core/model/internal.ts";
 import type { Hub } from "../read/hub.ts";
 import type { JoinedReads } from "../read/joined-reads.ts";
-import type { PageBudget, ReadSlots } from "../read/page-budget.ts";
+import type { PageBudget, ReadPermits } from "../read/page-budget.ts";
 import type { PieceWriter } from "../read/pieces.ts";
 import type { HistoryCache } from "../rows/history-cache.ts";
 import type { LeaseTimings } from "../rows/lease.ts";
@@ -57,11 +57,11 @@ export type RuntimeContext = {
   readonly histories: HistoryCache;
   /** The memory of event readers, and the reads of their pages. */
   readonly pages: PageBudget;
-  readonly readSlots: ReadSlots;
+  readonly readPermits: ReadPermits;
   /** The validations of large structured outputs. */
   readonly outputChecks: OutputChecks;
   /** Forks of a tenant run one after the other: each holds a copy of its history. */
-  readonly forkSlots: ReadSlots;
+  readonly forkPermits: ReadPermits;
   /** The waits for the ends of turns, by session and turn (`sessions/handles.ts`). */
   readonly endWaits: Map<string, Promise<TurnEnd>>;
   /** The pinned configurations that this process has stored. */

@@ -14,7 +14,7 @@ import type { Plan } from "../../core/run/internal.ts";
 import { monotonicNow, nextTask, systemClock } from "../../core/clock/clock.ts";
 import { checkValue, isStandardSchema } from "../../core/engine/internal.ts";
 import { json, read } from "../../core/model/parse/reading.ts";
-import { ReadSlots } from "../read/page-budget.ts";
+import { ReadPermits } from "../read/page-budget.ts";
 
 /** The length of an output whose validation may take milliseconds, in characters. */
 const largeLength = 4096;
@@ -29,7 +29,7 @@ const longestPauseMs = 500;
  */
 export class OutputChecks {
   /** One validation at a time. */
-  readonly #slots = new ReadSlots(1, 1);
+  readonly #permits = new ReadPermits(1, 1);
 
   /**
    * The plan, whose large outputs are validated in the turn of the tenant. A Standard Schema is code of the program,
@@ -54,7 +54,7 @@ export class OutputChecks {
   }
 
   async #run<T>(tenant: string, check: () => Promise<T>): Promise<T> {
-    const release = await this.#slots.acquire(tenant);
+    const release = await this.#permits.acquire(tenant);
     // Requests that have arrived meanwhile come first.
     await nextTask();
     const began = monotonicNow(systemClock);

@@ -9,7 +9,7 @@ import { runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
 import { microtasksDone } from "../../core/clock/clock.ts";
-import { PageBudget, ReadSlots } from "./page-budget.ts";
+import { PageBudget, ReadPermits } from "./page-budget.ts";
 
 describe("a budget of pages", () => {
   function world() {
@@ -54,11 +54,11 @@ describe("a budget of pages", () => {
 });
 
 test("the reads of one tenant wait for each other, and not for those of other tenants", async () => {
-  const slots = new ReadSlots();
+  const permits = new ReadPermits();
   const log: string[] = [];
   const gates = new Map<string, () => void>();
   const read = (tenant: string, name: string) =>
-    slots.run(tenant, async () => {
+    permits.run(tenant, async () => {
       log.push(name);
       await new Promise<void>((resolve) => gates.set(name, resolve));
       return name;
@@ -72,12 +72,12 @@ test("the reads of one tenant wait for each other, and not for those of other te
   expect(await Promise.all(all)).toEqual(["1", "2", "3", "4"]);
 });
 
-test("tenants get the slots of the process round robin, however many reads each of them waits for", async () => {
-  const slots = new ReadSlots(2, 3);
+test("tenants get the permits of the process round robin, however many reads each of them waits for", async () => {
+  const permits = new ReadPermits(2, 3);
   const log: string[] = [];
   const releases: (() => void)[] = [];
   const read = async (tenant: string, name: string) => {
-    const release = await slots.acquire(tenant);
+    const release = await permits.acquire(tenant);
     log.push(name);
     releases.push(release);
   };

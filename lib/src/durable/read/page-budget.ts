@@ -5,10 +5,10 @@
 //   at once, because the consumer is slow or has stopped reading, stays in memory. `PageBudget` counts these pages by
 //   tenant and in total. If a new page exceeds a budget, the oldest pages are dropped, of the same tenant or of the
 //   tenant that holds the most: their readers read them again from the storage when they continue. So a reader that
-//   does not read costs no memory while others need it, no reader waits for another, and nothing is lost. `ReadSlots`
+//   does not read costs no memory while others need it, no reader waits for another, and nothing is lost. `ReadPermits`
 //   bounds the large pages that are read from the storage at the same time, for one tenant and for the process. Without
 //   it, hundreds of readers of one tenant would occupy the storage and the event loop, and requests of other tenants
-//   would wait for all of them. The HTTP handler has slots of its own, which a page of messages holds from its read
+//   would wait for all of them. The HTTP handler has permits of its own, which a page of messages holds from its read
 //   until its response counts in the budget of unread responses (serve/http/byte-budget.ts): a page in memory is
 //   several times as large as its text.
 
@@ -87,24 +87,24 @@ export class PageBudget {
   }
 }
 
-/** The slots of one tenant that are held, and its reads that wait. */
-type TenantSlots = { held: number; readonly waiting: (() => void)[] };
+/** The permits of one tenant that are held, and its reads that wait. */
+type TenantPermits = { held: number; readonly waiting: (() => void)[] };
 
 /**
  * A counting semaphore with a limit for each tenant and one for the process. The reads of a tenant that wait get their
- * slots in order. Tenants with waiting reads get slots round robin, however many reads each of them has.
+ * permits in order. Tenants with waiting reads get permits round robin, however many reads each of them has.
  *
  * @primitive reads in progress, by tenant and in the process
  */
-export class ReadSlots {
-  /** Tenants with held slots or waiting reads. The tenant that got a slot last is at the end. */
-  readonly #tenants = new Map<string, TenantSlots>();
+export class ReadPermits {
+  /** Tenants with held permits or waiting reads. The tenant that got a permit last is at the end. */
+  readonly #tenants = new Map<string, TenantPermits>();
   readonly #perTenant: number;
   readonly #perProcess: number;
   readonly #afterWait: (() => Promise<void>) | null;
   #held = 0;
 
-  /** `afterWait`: awaited by a read that had to wait for its slot, before it begins. */
+  /** `afterWait`: awaited by a read that had to wait for its permit, before it begins. */
   constructor(
     perTenant: number = readsPerTenant,
     perProcess: number = readsPerProcess,
@@ -115,7 +115,7 @@ export class ReadSlots {
     this.#afterWait = afterWait;
   }
 
-  /** Runs a read of a tenant in one of its slots. */
+  /** Runs a read of a tenant in one of its permits. */
   async run<T>(tenant: string, read: () => Promise<T>): Promise<T> {
     const release = await this.acquire(tenant);
     try {
@@ -125,13 +125,13 @@ export class ReadSlots {
     }
   }
 
-  /** Waits for a slot, and returns the function that releases it; calling that function again has no effect. */
+  /** Waits for a permit, and returns the function that releases it; calling that function again has no effect. */
   async acquire(tenant: string): Promise<() => void> {
-    const slots = this.#tenants.get(tenant) ?? { held: 0, waiting: [] };
-    this.#tenants.set(tenant, slots);
+    const permits = this.#tenants.get(tenant) ?? { held: 0, waiting: [] };
+    this.#tenants.set(tenant, permits);
     let isHeld = false;
     const granted = new Promise<void>((resolve) => {
-      slots.waiting.push(() => {
+      permits.waiting.push(() => {
         isHeld = true;
         resolve();
       });
@@ -143,32 +143,32 @@ export class ReadSlots {
     return () => {
       if (!isHeld) return;
       isHeld = false;
-      slots.held -= 1;
+      permits.held -= 1;
       this.#held -= 1;
-      if (slots.held === 0 && slots.waiting.length === 0) this.#tenants.delete(tenant);
+      if (permits.held === 0 && permits.waiting.length === 0) this.#tenants.delete(tenant);
       this.#grant();
     };
   }
 
-  /** Gives free slots to waiting reads. */
+  /** Gives free permits to waiting reads. */
   #grant(): void {
     while (this.#held < this.#perProcess) {
       const next = this.#nextTenant();
       if (next === null) return;
-      const [tenant, slots] = next;
+      const [tenant, permits] = next;
       this.#tenants.delete(tenant);
-      this.#tenants.set(tenant, slots);
-      slots.held += 1;
+      this.#tenants.set(tenant, permits);
+      permits.held += 1;
       this.#held += 1;
-      slots.waiting.shift()?.();
+      permits.waiting.shift()?.();
     }
   }
 
   /**
-   * The first tenant that may get a slot. The search passes only tenants that hold slots, so it is bounded by
+   * The first tenant that may get a permit. The search passes only tenants that hold permits, so it is bounded by
    * `#perProcess`.
    */
-  #nextTenant(): readonly [string, TenantSlots] | null {
+  #nextTenant(): readonly [string, TenantPermits] | null {
     for (const entry of this.#tenants) {
       const [, { held, waiting }] = entry;
       if (held < this.#perTenant && waiting.length > 0) return entry;

@@ -36,7 +36,7 @@ import type { Query, HostStorage } from "../rows/storage.ts";
 import type { Cursor, Position } from "./cursor.ts";
 import type { Channel, Hub } from "./hub.ts";
 import type { LiveItem } from "./live.ts";
-import type { HeldPage, PageBudget, ReadSlots } from "./page-budget.ts";
+import type { HeldPage, PageBudget, ReadPermits } from "./page-budget.ts";
 
 import { deltaText, missingTexts } from "../../core/model/internal.ts";
 import { rowLength } from "../rows/large-values.ts";
@@ -50,7 +50,7 @@ const firstPageSize = 16;
 const minPageSize = 4;
 const maxPageSize = 256;
 
-/** A page of more characters is expensive to read, see `ReadSlots`. */
+/** A page of more characters is expensive to read, see `ReadPermits`. */
 const catchUpLength = pageLength / 4;
 
 /** How many live items are taken at a time: a consumer that stops reading keeps them in memory. */
@@ -61,7 +61,7 @@ export type ReaderSource = {
   readonly hub: Hub;
   readonly storage: Pick<HostStorage, "read" | "watch">;
   readonly budget: PageBudget;
-  readonly slots: ReadSlots;
+  readonly permits: ReadPermits;
   readonly tenant: string;
   readonly session: string;
   /** The name of the session in the hub and in `HostStorage.watch`. */
@@ -156,11 +156,11 @@ export class EventReader {
   }
 
   async #readFromStorage(countBefore: number): Promise<void> {
-    const { slots, tenant } = this.#source;
+    const { permits, tenant } = this.#source;
     const read = () => readStored(this.#source, this.#state, this.#aim.turn);
-    // A reader that catches up with a long log waits for a slot. One that follows a turn does not: its reads are small,
-    // and are joined with those of others.
-    const result = this.#state.isCatchingUp ? await slots.run(tenant, read) : await read();
+    // A reader that catches up with a long log waits for a permit. One that follows a turn does not: its reads are
+    // small, and are joined with those of others.
+    const result = this.#state.isCatchingUp ? await permits.run(tenant, read) : await read();
     // The reader was stopped during the read.
     if (!this.#over) await this.#accept(result, countBefore);
   }

@@ -93,10 +93,10 @@ const messagesPerRead = 16;
 
 /**
  * Reads messages of a range: at most `limit`, and of at most `maxLength` characters together, or one. The page waits
- * for a slot of the tenant, so that many requests for long histories do not delay those of other tenants.
+ * for a permit of the tenant, so that many requests for long histories do not delay those of other tenants.
  */
 async function rangeOfMessages(
-  { storage, readSlots, tenant }: VerbContext,
+  { storage, readPermits, tenant }: VerbContext,
   key: SessionKey,
   { after = -1, before, reverse = false, limit, maxLength }: MessageRange,
 ): Promise<readonly Message[]> {
@@ -120,8 +120,8 @@ async function rangeOfMessages(
     }
     return rows.length > 0 && items.length < limit && length < (maxLength ?? Infinity);
   };
-  // One slot for the whole page: requests that wait for a slot hold no messages.
-  await readSlots.run(tenant, async () => {
+  // One permit for the whole page: requests that wait for a permit hold no messages.
+  await readPermits.run(tenant, async () => {
     for (let isMore = limit > 0; isMore;) isMore = await readMore();
   });
   return items;

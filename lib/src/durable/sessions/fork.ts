@@ -54,7 +54,7 @@ export type ForkOptions = {
  * tool twice. Tokens and deadlines stay with the original.
  */
 export async function fork(context: VerbContext, id: string, options: ForkOptions = {}): Promise<string> {
-  return context.forkSlots.run(context.tenant, () => forkNow(context, id, options));
+  return context.forkPermits.run(context.tenant, () => forkNow(context, id, options));
 }
 
 async function forkNow(context: VerbContext, id: string, options: ForkOptions): Promise<string> {

@@ -12,15 +12,15 @@ import { resultRef } from "./results.ts";
 /**
  * What the handler takes for a request, and what the implementation gives it:
  *   nothing  a value
- *   page     a value; one of the few slots for pages in memory until the response is counted. The default
- *   turn     a turn that starts: a slot of the open turns until it ends, of the streams while the client reads or
+ *   page     a value; one of the few permits for pages in memory until the response is counted. The default
+ *   turn     a turn that starts: a permit of the open turns until it ends, of the streams while the client reads or
  *            waits, of the pages to start it and for its result
- *   input    input to a turn, which starts one if none is open: a slot of the open turns until that turn ends, and of
+ *   input    input to a turn, which starts one if none is open: a permit of the open turns until that turn ends, and of
  *            the pages
- *   wait     a turn: the slots of a client that waits for its result
- *   stream   events: a slot of the streams until the response ends, and of the pages to begin
- *   text     one JSON text in parts: a slot of the streams until the response ends, and of the pages for each part
- *   cancel   the end of a turn, for which it waits without a slot; requests of this kind have slots of their own
+ *   wait     a turn: the permits of a client that waits for its result
+ *   stream   events: a permit of the streams until the response ends, and of the pages to begin
+ *   text     one JSON text in parts: a permit of the streams until the response ends, and of the pages for each part
+ *   cancel   the end of a turn, for which it waits without a permit; requests of this kind have permits of their own
  */
 export type Uses = "nothing" | "page" | "turn" | "input" | "wait" | "stream" | "text" | "cancel";
 

@@ -23,7 +23,7 @@ const operations: readonly (readonly [string, AnyOperation])[] = [
 const named = (matches: (operation: AnyOperation) => boolean) =>
   operations.flatMap(([name, operation]) => (matches(operation) ? [name] : [])).toSorted();
 
-test("operations that use no slot are these: the memory of all others is bounded", () => {
+test("operations that use no permit are these: the memory of all others is bounded", () => {
   expect(named(({ uses }) => uses === "nothing")).toEqual([
     "complete",
     "deleteSession",

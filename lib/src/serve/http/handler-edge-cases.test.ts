@@ -1,4 +1,4 @@
-// Regression tests of the handler: slots that were not released, responses that disclosed too much, and callers that
+// Regression tests of the handler: permits that were not released, responses that disclosed too much, and callers that
 // blocked each other.
 
 import type { HostStorage } from "everturn/runtime";
@@ -166,7 +166,7 @@ describe("an auth function", () => {
 });
 
 describe("a waiting request", () => {
-  test("holds no request slot", async () => {
+  test("holds no request permit", async () => {
     const limits = { requests: 1, waitSeconds: 600 };
     const { ask, sessions } = world({ agent: stuck(), http: { limits } });
     const waiting = ask("POST", "/sessions", { input: "x", id: "s" }, wait);
@@ -179,7 +179,7 @@ describe("a waiting request", () => {
     expect((await watching).status).toBe(200);
   });
 
-  test("releases its stream slot", async () => {
+  test("releases its stream permit", async () => {
     const { ask } = world({ http: { limits: { streams: 1 } } });
     for (let count = 0; count < 3; count += 1) {
       expect((await ask("POST", "/sessions", { input: "x" }, wait)).status).toBe(200);
@@ -198,7 +198,7 @@ describe("a waiting request", () => {
     await sessions.close({ graceMs: 0 });
   });
 
-  test("ends and releases its slot when the client disconnects", async () => {
+  test("ends and releases its permit when the client disconnects", async () => {
     const { handler, ask, sessions } = world({ agent: stuck(), http: { limits: { streams: 1 } } });
     const gone = new AbortController();
     const { turnId } = await sessions.start("x", { id: "s" });
@@ -229,7 +229,7 @@ describe("a waiting request", () => {
 });
 
 describe("unauthenticated requests", () => {
-  test("cannot take the request slots of authenticated ones", async () => {
+  test("cannot take the request permits of authenticated ones", async () => {
     const { handler, ask } = world({ http: { limits: { requests: 1 } } });
     const body = new ReadableStream({ start: (controller) => controller.enqueue(new TextEncoder().encode("{")) });
     const init = { method: "POST", headers: { "content-type": "application/json" }, body, duplex: "half" } as const;
@@ -240,7 +240,7 @@ describe("unauthenticated requests", () => {
 });
 
 describe("the events of an ended turn", () => {
-  test("are released after HEAD and after a request without a free slot", async () => {
+  test("are released after HEAD and after a request without a free permit", async () => {
     let reading = 0;
     const { sessions } = world();
     const counted: typeof sessions = {
@@ -334,7 +334,7 @@ describe("the message of a provider", () => {
 });
 
 describe("steering a session without an open turn", () => {
-  test("takes a turn slot", async () => {
+  test("takes a turn permit", async () => {
     const { ask, sessions } = world({ agent: stuck(), http: { limits: { turnsPerTenant: 1 } } });
     const ids = ["a", "b"];
     for (const id of ids) {
@@ -450,7 +450,7 @@ async function settledCount(count: () => number): Promise<number> {
 }
 
 describe("a turn whose storage fails while it runs", () => {
-  test("ends its streams with a redacted failure and releases its turn slot", async () => {
+  test("ends its streams with a redacted failure and releases its turn permit", async () => {
     const storage = memoryStorage();
     let fails = false;
     const host: HostStorage = {

@@ -765,7 +765,7 @@ describe("shutdown", () => {
   });
 });
 
-test("HEAD on a stream takes no slot and opens no stream", async () => {
+test("HEAD on a stream takes no permit and opens no stream", async () => {
   const { sessions } = world([words("One.")]);
   const handler = createHandler({ sessions, auth: "none", limits: { streams: 1 } });
   await (
@@ -839,7 +839,7 @@ describe("chat completions over HTTP", () => {
     expect(stranger.json["error"]).toMatchObject(error);
   });
 
-  test("take turn and stream slots of the tenant and release them", async () => {
+  test("take turn and stream permits of the tenant and release them", async () => {
     const { ask } = world([], { dialects: allDialects(openai()), limits: { turnsPerTenant: 1, streamsPerTenant: 1 } });
     for (let times = 0; times < 2; times += 1) {
       expect((await ask("POST", "/v1/chat/completions", { ...body, stream: true })).status).toBe(200);
@@ -849,7 +849,7 @@ describe("chat completions over HTTP", () => {
   });
 });
 
-test("a streaming completion holds a turn slot until the client disconnects", async () => {
+test("a streaming completion holds a turn permit until the client disconnects", async () => {
   const model = handModel();
   const agent = engine({ adapter: model, model: "hand:m" });
   const { sessions } = world([]);
@@ -915,7 +915,7 @@ test("a completion is aborted when its client disconnects", async () => {
   await asked;
 });
 
-test("a stream without a free slot is rejected before a session is created", async () => {
+test("a stream without a free permit is rejected before a session is created", async () => {
   const { ask, sessions } = world([words("One.")], { limits: { streamsPerTenant: 1 } });
   const handler = createHandler({ sessions, auth: "none", limits: { streamsPerTenant: 1 } });
   await (

@@ -18,25 +18,25 @@
 //      one that is neither this host nor in `origins` is rejected. This matters for `auth: "none"` and for cookies in
 //      an auth function. Fetch metadata (`Sec-Fetch-Site`) is checked for every method: a page of another site cannot
 //      include a response as a script or image.
-//   7. A slot of the `requests` limits, which have shares for each tenant and address. Open routes and cancels have
-//      slots of their own (limits.ts). At most `startsPerTick` requests of a tenant begin in one tick of the event loop
-//      (tenant-ticks.ts).
+//   7. A permit of the `requests` limits, which have shares for each tenant and address. Open routes and cancels have
+//      permits of their own (limits.ts). At most `startsPerTick` requests of a tenant begin in one tick of the event
+//      loop (tenant-ticks.ts).
 //   8. The body, with its limits of size and time (input.ts), then `Idempotency-Key` and path parameters with their
 //      length limit. The length limit and the rejection of `.` and `..` as new ids (path traversal) keep every id
 //      addressable.
 //   9. The route: checks body and query against its schema, uses sessions as the rules `owns` and `decide` allow the
-//      caller (access.ts), takes the slots that its operation declares (routes/operation-route.ts, limits.ts), calls
+//      caller (access.ts), takes the permits that its operation declares (routes/operation-route.ts, limits.ts), calls
 //      the runtime. What reads or returns what may be large (pages, results of turns, the row of a session before a
-//      turn starts, the newest message of a chat) waits for a page slot first, which it holds until its response counts
-//      in the budget of unread responses (byte-budget.ts): at most 2 pages of a tenant, and 8 of the process, are read
-//      and rendered at the same time.
+//      turn starts, the newest message of a chat) waits for a page permit first, which it holds until its response
+//      counts in the budget of unread responses (byte-budget.ts): at most 2 pages of a tenant, and 8 of the process,
+//      are read and rendered at the same time.
 //  10. Streams (sse.ts): backpressure, heartbeats, disconnection of slow clients. The SSE `id` is a cursor;
 //      `Last-Event-ID` resumes after it, in this process or in another one.
 //
 // Failure cases
 //   rejected by a check      4xx with a failure as JSON, and nothing was started
 //   storage busy or failed   503 with `Retry-After`; a request with `Idempotency-Key` can be repeated safely
-//   client disconnects       its stream ends and its slots are released; the turn continues (H6)
+//   client disconnects       its stream ends and its permits are released; the turn continues (H6)
 //   process shuts down       streams end with a comment, waiting requests get 202 with `Location`, new requests get 503
 //   error in a route         500 `internal` with a fixed message; the error itself goes to `onError` only
 //   `onError` throws         ignored, because an error handler must not change the response
@@ -45,7 +45,7 @@
 //   1. No session is read or written before steps 3 to 6 have passed.
 //   2. The tenant, the identity of the caller, its context and the limit key come from `auth`, never from the request.
 //      So does the name recorded with a decision, if `auth` names the caller.
-//   3. Every acquired slot is released, also when a route throws or a client disconnects.
+//   3. Every acquired permit is released, also when a route throws or a client disconnects.
 //   4. Responses contain no cause, provider message or storage message (failure.ts), except turn records with
 //      `records: true`.
 //   5. The served routes and the OpenAPI document come from the same declarations (serve/contract), and so do the
@@ -65,7 +65,7 @@ import { nextTask, systemClock } from "../../core/clock/clock.ts";
 import { startTimer } from "../../core/clock/timer.ts";
 import { busyPolicies } from "../../core/engine/internal.ts";
 import { MisuseError } from "../../core/model/internal.ts";
-import { ReadSlots } from "../../durable/internal.ts";
+import { ReadPermits } from "../../durable/internal.ts";
 import {
   enumSchema,
   inspectionOperations,
@@ -83,7 +83,7 @@ import { dialectRoutes } from "./dialect.ts";
 import { errorResponse, HttpError } from "./failure.ts";
 import { loadHono } from "./hono.ts";
 import { readJson } from "./input.ts";
-import { checkedLimits, ConcurrencyLimit, RequestSlots } from "./limits.ts";
+import { checkedLimits, ConcurrencyLimit, RequestPermits } from "./limits.ts";
 import { openapi } from "./openapi/openapi.ts";
 import { inspectionImplementations } from "./routes/inspection-routes.ts";
 import { routesOf } from "./routes/operation-route.ts";
@@ -132,7 +132,7 @@ export type HttpOptions = {
   readonly allow?: readonly AllowedOption[];
   /**
    * `true`: callers may export turn records, which contain details that are otherwise visible to the operator
-   * only. A record is read and sent in pages, and takes a slot of the stream limits. Default: false.
+   * only. A record is read and sent in pages, and takes a permit of the stream limits. Default: false.
    */
   readonly records?: boolean;
   /**
@@ -159,7 +159,7 @@ export type HttpOptions = {
   readonly hosts?: readonly string[];
   /**
    * Returns the network address of the client, for `limits.requestsPerAddress`; `null`: it is not known. Requests of
-   * open routes (`/health`, `/complete`) share their slots by address. Behind a proxy, return the address that the
+   * open routes (`/health`, `/complete`) share their permits by address. Behind a proxy, return the address that the
    * proxy reports. Default: not known.
    */
   readonly address?: (request: Request) => string | null;
@@ -197,8 +197,8 @@ export type HttpOptions = {
  * const response = await handler(
  *   new Request("http://localhost/sessions", {
  *     method: "POST",
- *     headers: { authorization: "Bearer a-secret-bearer-token", "content-type": "application/json", prefer: "wait=10" },
- *     body: JSON.stringify({ input: "hi" }),
+ *     headers: { authorization: "Bearer a-secret-bearer-token", "content-type": "application/json", prefer: "wait=10"
+ *     }, body: JSON.stringify({ input: "hi" }),
  *   }),
  * );
  * JSON.parse(await response.text()).text; // => "Hello!"
@@ -215,7 +215,7 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
   const policy = contentPolicy(options.contentHosts, options.providerFiles ?? false);
   const authenticate = authenticator(auth);
   const rules = checkedRules(options);
-  const requestSlots = new RequestSlots(limits);
+  const requestPermits = new RequestPermits(limits);
   const starts = new TenantTicks(startsPerTick);
   const largeBodies = new TenantTicks(1);
   const server = createServerContext(base, limits, clock, shutdown ?? null);
@@ -273,15 +273,15 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
     const isRead = request.method === "GET" || request.method === "HEAD";
     if (!isRead) checkOrigin(request, url, origins);
     if (!isRead || matched.access !== "open") checkFetchMetadata(request, origins);
-    // Each open route has its own slots: requests without a key cannot take the slots of authenticated ones.
+    // Each open route has its own permits: requests without a key cannot take the permits of authenticated ones.
     const isOpen = matched.access === "open";
-    const releaseSlot = requestSlots.acquire({
+    const releasePermit = requestPermits.acquire({
       pool: isOpen ? matched.operationId : matched.pool,
       tenant: isOpen ? null : tenantKey(caller),
       address: options.address?.(request) ?? null,
     });
     let releasePage: () => void = noPage;
-    const pageSlot = async (): Promise<void> => {
+    const pagePermit = async (): Promise<void> => {
       if (releasePage === noPage) releasePage = await server.acquirePage({ request, caller });
     };
     try {
@@ -310,13 +310,13 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
         input,
         param: boundedParam,
         key,
-        releaseRequestSlot: releaseSlot,
-        pageSlot,
+        releaseRequestPermit: releasePermit,
+        pagePermit,
       });
-      return await server.countBody({ request, caller, pageSlot }, response);
+      return await server.countBody({ request, caller, pagePermit }, response);
     } finally {
       releasePage();
-      releaseSlot();
+      releasePermit();
     }
   };
 
@@ -379,7 +379,7 @@ const startsPerTick = 8;
 /** How often a body that waits for memory tries again, in milliseconds. */
 const bodyWaitMs = 20;
 
-/** Releases the page slot of a request that has taken none. */
+/** Releases the page permit of a request that has taken none. */
 function noPage(): void {}
 
 /**
@@ -433,20 +433,20 @@ function createServerContext(
   const { bufferBytesPerTenant, bufferBytesTotal } = limits;
   const budget = new ByteBudget({ tenant: bufferBytesPerTenant, process: bufferBytesTotal }, clock);
   // Rendering a page occupies the event loop, so requests that have arrived meanwhile run before the next page.
-  const pages = new ReadSlots(undefined, undefined, { afterWait: nextTask });
+  const pages = new ReadPermits(undefined, undefined, { afterWait: nextTask });
   const openAccount = (caller: Caller) => (cut: () => void) => budget.open(tenantKey(caller), cut);
   return {
     base,
     limits,
     clock,
     shutdownSignal: shutdown,
-    countBody: async ({ request, caller, pageSlot }, response) => {
+    countBody: async ({ request, caller, pagePermit }, response) => {
       const text = largeBodyOf(response);
       const { status, headers } = response;
       if (text === null || request.method === "HEAD") return response;
-      // At most the bodies in page slots wait for memory; the other requests of the tenant wait for a slot, and hold no
-      // body.
-      await pageSlot();
+      // At most the bodies in page permits wait for memory; the other requests of the tenant wait for a permit, and
+      // hold no body.
+      await pagePermit();
       const account = budget.open(tenantKey(caller), () => undefined);
       while (account.take(text.length) !== "taken") {
         // A request that has started something must be answered, also if it has to wait.

@@ -1,4 +1,4 @@
-// Resource limits: what is rejected at a limit, and that every slot is released.
+// Resource limits: what is rejected at a limit, and that every permit is released.
 
 import type { HttpOptions } from "everturn/http";
 import type { HandClock } from "everturn/testing";
@@ -49,7 +49,7 @@ describe("limits per tenant", () => {
     await sessions.attach("s2").result;
   });
 
-  test("a rejected request holds no slot", async () => {
+  test("a rejected request holds no permit", async () => {
     const { post } = world({ turnsPerTenant: 1, streams: 1 });
     for (let times = 0; times < 3; times += 1) {
       expect((await post("/sessions/none/reply", { text: "x" })).status).toBe(404);
@@ -59,7 +59,7 @@ describe("limits per tenant", () => {
     }
   });
 
-  test("a UI chat releases its slots when its turn has ended", async () => {
+  test("a UI chat releases its permits when its turn has ended", async () => {
     const { model, post } = world({ turnsPerTenant: 1, streams: 1 });
     for (const n of [1, 2]) {
       const messages = [{ id: `m${n}`, role: "user", parts: [{ type: "text", text: "hi" }] }];
@@ -84,7 +84,7 @@ describe("limits per tenant", () => {
   });
 });
 
-test("a request releases its slot whatever its status", async () => {
+test("a request releases its permit whatever its status", async () => {
   const { get, post } = world({ requests: 1 });
   for (let times = 0; times < 2; times += 1) {
     expect((await get("/sessions")).status).toBe(200);
@@ -93,7 +93,7 @@ test("a request releases its slot whatever its status", async () => {
   }
 });
 
-test("a tenant over its stream limit takes no slot of the total", async () => {
+test("a tenant over its stream limit takes no permit of the total", async () => {
   const keys = ["ada", "bob", "cid"].map((tenant) => ({ tenant, token: `the-token-of-${tenant}` }));
   const { sessions } = world({});
   const handler = createHandler({
@@ -193,7 +193,7 @@ test("a waiting request gets 202 when its time is over on the clock of the handl
 });
 
 describe("a concurrency limit", () => {
-  test("releases a slot once when release is called twice", () => {
+  test("releases a permit once when release is called twice", () => {
     const limit = new ConcurrencyLimit(1, "open streams");
     const release = limit.acquire("a");
     release();
@@ -269,7 +269,7 @@ describe("unfinished request bodies", () => {
     return { stall, ask, clock };
   }
 
-  test("512 of one tenant leave the slots of other tenants, of cancels and of health checks free", async () => {
+  test("512 of one tenant leave the permits of other tenants, of cancels and of health checks free", async () => {
     const { stall, ask, clock } = server();
     const stalled = Array.from({ length: 512 }, () => stall("/sessions/s/reply", "mallory"));
     await expect.poll(async () => ask("/sessions", "mallory")).toBe(429);
@@ -285,7 +285,7 @@ describe("unfinished request bodies", () => {
     expect(await ask("/sessions", "mallory")).toBe(200);
   });
 
-  test("512 without a key from one address leave the slots of other addresses and of keys free", async () => {
+  test("512 without a key from one address leave the permits of other addresses and of keys free", async () => {
     let address = "203.0.113.1";
     const { stall, ask, clock } = server({ address: () => address });
     const stalled = Array.from({ length: 512 }, () => stall("/complete", null));
@@ -297,7 +297,7 @@ describe("unfinished request bodies", () => {
     await timeOut(clock, stalled);
   });
 
-  test("a tenant gets a slot also when other tenants hold all of them", async () => {
+  test("a tenant gets a permit also when other tenants hold all of them", async () => {
     const { stall, ask, clock } = server({ limits: { requests: 32, requestsPerTenant: 32 } });
     const stalled = Array.from({ length: 32 }, () => stall("/sessions/s/reply", "mallory"));
     await expect.poll(async () => ask("/sessions", "mallory")).toBe(429);

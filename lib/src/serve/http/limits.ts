@@ -4,17 +4,17 @@
 // `pageSize`, `pageLength`) and `bodyMs` are enforced where the value is read; `bufferBytes`, `slowReaderMs` and
 // `heartbeatMs` in sse.ts; the concurrency limits by `ConcurrencyLimit` below.
 //
-// Request slots (`RequestSlots`). A slot is taken after authentication and before the body is read, and held until the
-// response is built. Slots are divided into pools, so that one kind of request cannot block another: every open route
-// has a pool of its own, cancelling has one, and all other routes share one. In each pool a tenant and an address have
-// a share. A tenant with fewer than `reservedRequests` slots gets another one also when the pool or the share of its
-// address is used up (an address, for open routes, when the pool is): many clients of other tenants, also behind the
-// same proxy, cannot block it.
+// Request permits (`RequestPermits`). A permit is taken after authentication and before the body is read, and held
+// until the response is built. Permits are divided into pools, so that one kind of request cannot block another: every
+// open route has a pool of its own, cancelling has one, and all other routes share one. In each pool a tenant and an
+// address have a share. A tenant with fewer than `reservedRequests` permits gets another one also when the pool or the
+// share of its address is used up (an address, for open routes, when the pool is): many clients of other tenants, also
+// behind the same proxy, cannot block it.
 //
 // Invariants
 //   1. A concurrency limit rejects with 429 and `Retry-After`; it never queues. A queue would hold sockets and bodies
 //      of clients that may have disconnected.
-//   2. A slot is released exactly once, on every path: `acquire` returns an idempotent release function.
+//   2. A permit is released exactly once, on every path: `acquire` returns an idempotent release function.
 
 import { MisuseError } from "../../core/model/internal.ts";
 import { HttpError } from "./failure.ts";
@@ -130,8 +130,8 @@ export function checkedLimits(overrides: Partial<HttpLimits>): HttpLimits {
 
 /**
  * A counting semaphore per key (a tenant, or one key for all callers) that rejects instead of queueing: at most `limit`
- * slots of a key are held at once, and `acquire` throws 429 when all are held. A key without slots has no entry, so the
- * map is bounded by the number of held slots and not by the number of tenants that ever sent a request.
+ * permits of a key are held at once, and `acquire` throws 429 when all are held. A key without permits has no entry, so
+ * the map is bounded by the number of held permits and not by the number of tenants that ever sent a request.
  *
  * @primitive requests, streams and turns in progress, by key
  */
@@ -146,15 +146,15 @@ export class ConcurrencyLimit {
     this.#what = what;
   }
 
-  /** The number of slots of `key` that are held. */
+  /** The number of permits of `key` that are held. */
   held(key: string): number {
     return this.#held.get(key) ?? 0;
   }
 
   /**
-   * Takes a slot of `key` and returns the function that releases it; calling that function again has no effect. If no
-   * slot is free, calls `releaseEarlier` (for a slot of another limit that the caller acquired first) and throws.
-   * `isReserved`: takes a slot also when none is free.
+   * Takes a permit of `key` and returns the function that releases it; calling that function again has no effect. If no
+   * permit is free, calls `releaseEarlier` (for a permit of another limit that the caller acquired first) and throws.
+   * `isReserved`: takes a permit also when none is free.
    */
   acquire(key: string, releaseEarlier?: () => void, isReserved = false): () => void {
     const count = this.held(key);
@@ -177,16 +177,16 @@ export class ConcurrencyLimit {
 }
 
 /**
- * The number of slots that a tenant, or an address for open routes, gets also when the pool is full: 8, and fewer for
+ * The number of permits that a tenant, or an address for open routes, gets also when the pool is full: 8, and fewer for
  * small pools.
  */
 function reservedRequests(requests: number): number {
   return Math.min(8, Math.floor(requests / 16));
 }
 
-/** Who sends a request, as far as its slot depends on it. */
-export type SlotOwner = {
-  /** The kind of request: each pool has its own slots. */
+/** Who sends a request, as far as its permit depends on it. */
+export type PermitOwner = {
+  /** The kind of request: each pool has its own permits. */
   readonly pool: string;
   /** `null`: the route is open, and the request was not authenticated. */
   readonly tenant: string | null;
@@ -194,8 +194,8 @@ export type SlotOwner = {
   readonly address: string | null;
 };
 
-/** The slots of the `requests` limits. */
-export class RequestSlots {
+/** The permits of the `requests` limits. */
+export class RequestPermits {
   readonly #all: ConcurrencyLimit;
   readonly #tenants: ConcurrencyLimit;
   readonly #addresses: ConcurrencyLimit;
@@ -212,8 +212,8 @@ export class RequestSlots {
     this.#addresses = new ConcurrencyLimit(requestsPerAddress, "concurrent requests of one address");
   }
 
-  /** Takes a slot and returns the function that releases it. Throws 429 if the pool or a share of it is used up. */
-  acquire({ pool, tenant, address }: SlotOwner): () => void {
+  /** Takes a permit and returns the function that releases it. Throws 429 if the pool or a share of it is used up. */
+  acquire({ pool, tenant, address }: PermitOwner): () => void {
     const tenantKey = tenant === null ? null : JSON.stringify([pool, tenant]);
     const addressKey = address === null ? null : JSON.stringify([pool, address]);
     const held =
@@ -224,7 +224,7 @@ export class RequestSlots {
           : Infinity;
     const releases: (() => void)[] = [];
     const release = () => {
-      for (const releaseSlot of releases) releaseSlot();
+      for (const releasePermit of releases) releasePermit();
     };
     const isReserved = held < this.#reserved;
     if (tenantKey !== null) releases.push(this.#tenants.acquire(tenantKey, release));

@@ -22,7 +22,7 @@
 //   `failWith` rejects   a `failure` frame, also while the source waits for an event that will never come
 //   shutdown signal      a comment (or the source's own frame), then a normal end: the client reconnects elsewhere
 //   slow client          the stream errors, and the connection is reset
-//   client disconnects   `cancel`: the source is returned and the slot released
+//   client disconnects   `cancel`: the source is returned and the permit released
 //
 // Invariants
 //   1. At most one event is taken from the source beyond what fits into the buffer: memory per stream is bounded by the

@@ -38,21 +38,21 @@ export const agUiRoutes = (policy: ContentPolicy): readonly Route[] => [
 ];
 
 /**
- * Acquires a turn slot and a stream slot before it passes the input to the session, and a page slot, because it reads
- * messages of the session.
+ * Acquires a turn permit and a stream permit before it passes the input to the session, and a page permit, because it
+ * reads messages of the session.
  */
 async function postRun(call: RouteCall, body: JsonObject, policy: ContentPolicy): Promise<Response> {
   const { server, caller, sessions } = call;
   const input = readAgUiInput(body, defaultUiLimits, policy);
-  await call.pageSlot();
+  await call.pagePermit();
   const view = caller.engines === undefined ? null : await sessions.get(input.threadId, { messages: 0 });
   if (view !== null) checkEngineOf(caller, view.engine);
   const engine = caller.engines === undefined || view !== null ? undefined : engineOfNew(caller, undefined);
   const releaseTurn = server.acquireTurn(caller);
   return releaseOnError(releaseTurn, async () => {
-    const slot = server.acquireStream(call);
+    const permit = server.acquireStream(call);
     const context = contextOf(caller);
-    const stream = await releaseOnError(slot.release, () =>
+    const stream = await releaseOnError(permit.release, () =>
       runAgUi(sessions, input, {
         options: { turnContext: context },
         start: { context, ...(engine === undefined ? {} : { engine }) },
@@ -60,7 +60,7 @@ async function postRun(call: RouteCall, body: JsonObject, policy: ContentPolicy)
       }),
     );
     stream.turn.result.then(releaseTurn, releaseTurn);
-    return slot.respond(sourceOf(stream), turnHeaders(call, stream.turn));
+    return permit.respond(sourceOf(stream), turnHeaders(call, stream.turn));
   });
 }
 

@@ -1,9 +1,9 @@
 // Routes for the AI SDK's chat (`useChat`) over sessions.
 //
-// The protocol itself is in the other files of this folder, which know no HTTP. This file adds slots of the concurrency
-// limits, streams, and the ending of a stream by failure or shutdown in the form that the client understands. The
-// client takes a stream that ends without an error for a complete one, so a shutdown is an error frame here and not a
-// comment.
+// The protocol itself is in the other files of this folder, which know no HTTP. This file adds permits of the
+// concurrency limits, streams, and the ending of a stream by failure or shutdown in the form that the client
+// understands. The client takes a stream that ends without an error for a complete one, so a shutdown is an error frame
+// here and not a comment.
 
 import type { JsonObject } from "../../../core/model/internal.ts";
 import type {
@@ -117,7 +117,7 @@ export const uiRoutes = (policy: ContentPolicy): readonly Route[] => [
     summary: "Streams the open turn from the start of its message. 204 if no turn is open.",
     answers: { 200: uiStream, 204: { description: "No turn is running." } },
     handle: async (call) => {
-      await call.pageSlot();
+      await call.pagePermit();
       const stream = await resumeUiChat(call.sessions, call.param("id"), { sdk: sdkOf(call) });
       if (stream === null) return new Response(null, { status: 204 });
       return call.server.acquireStream(call).respond(uiSource(stream), uiHeaders(call, stream));
@@ -143,12 +143,12 @@ export const uiRoutes = (policy: ContentPolicy): readonly Route[] => [
     answers: {
       200: jsonAnswer("The chat.", { type: "object", required: ["id", "messages", "previous", "status", "version"] }),
     },
-    handle: async ({ sessions, param, url, server, pageSlot }) => {
+    handle: async ({ sessions, param, url, server, pagePermit }) => {
       checkQuery(url.searchParams, ["before"]);
       const before = queryParameter(url.searchParams, "before", wholeNumber);
       const { pageLength } = server.limits;
       const page = { maxLength: pageLength, ...(before === undefined ? {} : { before: `${before}` }) };
-      await pageSlot();
+      await pagePermit();
       const chat = await loadUiChat(sessions, param("id"), page);
       if (chat === null) throw noSession(param("id"));
       return json(chat);
@@ -157,25 +157,25 @@ export const uiRoutes = (policy: ContentPolicy): readonly Route[] => [
 ];
 
 /**
- * Acquires a turn slot and a stream slot before it passes the post to the session, and a page slot, because it reads
- * messages of the chat.
+ * Acquires a turn permit and a stream permit before it passes the post to the session, and a page permit, because it
+ * reads messages of the chat.
  */
 async function postChat(call: RouteCall, body: JsonObject, policy: ContentPolicy): Promise<Response> {
   const { server, caller, sessions } = call;
   const { name = null } = caller;
-  await call.pageSlot();
+  await call.pagePermit();
   const engine = await engineOfChat(call, body);
   const releaseTurn = server.acquireTurn(caller);
   return releaseOnError(releaseTurn, async () => {
-    const slot = server.acquireStream(call);
+    const permit = server.acquireStream(call);
     const { copiedLengthPerHour } = server.limits;
     const options = { turnContext: contextOf(caller) };
     const start = { context: contextOf(caller), ...(engine === undefined ? {} : { engine }) };
-    const stream = await releaseOnError(slot.release, () =>
+    const stream = await releaseOnError(permit.release, () =>
       postUiChat(sessions, body, { options, start, by: name, sdk: sdkOf(call), policy, copiedLengthPerHour }),
     );
     stream.turn.result.then(releaseTurn, releaseTurn);
-    return slot.respond(uiSource(stream), uiHeaders(call, stream));
+    return permit.respond(uiSource(stream), uiHeaders(call, stream));
   });
 }
 

@@ -1,9 +1,9 @@
 // Routes for clients of OpenAI's chat completions, over engines.
 //
-// The protocol itself is in the other files of this folder, which know no HTTP. This file adds slots of the concurrency
-// limits, streams, and the ending of a stream by failure or shutdown in the form that the client understands. The
-// client takes a stream that ends without an error for a complete one, so a shutdown is an error frame here and not a
-// comment.
+// The protocol itself is in the other files of this folder, which know no HTTP. This file adds permits of the
+// concurrency limits, streams, and the ending of a stream by failure or shutdown in the form that the client
+// understands. The client takes a stream that ends without an error for a complete one, so a shutdown is an error frame
+// here and not a comment.
 
 import type { Engine } from "../../../core/engine/internal.ts";
 import type { JsonObject, Usage } from "../../../core/model/internal.ts";
@@ -95,10 +95,10 @@ export function openaiRoutes(engines: OpenaiEngines, options: DialectSettings): 
       handle: async (call, body) => {
         const releaseTurn = call.server.acquireTurn(call.caller);
         return releaseOnError(releaseTurn, async () => {
-          const slot = body["stream"] === true ? call.server.acquireStream(call) : null;
+          const permit = body["stream"] === true ? call.server.acquireStream(call) : null;
           const run = runCompletion(call, engines, options);
           const answer = await releaseOnError(
-            () => slot?.release(),
+            () => permit?.release(),
             () => run.answer(body),
           );
           if (answer.type === "stream") {
@@ -108,9 +108,9 @@ export function openaiRoutes(engines: OpenaiEngines, options: DialectSettings): 
               void run.release();
             };
             const source = { events: frames, render, shutdownFrame: openaiShutdownFrame, onClose };
-            return (slot ?? call.server.acquireStream(call)).respond(source);
+            return (permit ?? call.server.acquireStream(call)).respond(source);
           }
-          slot?.release();
+          permit?.release();
           releaseTurn();
           await run.release();
           return json(answer.body, answer.status, answer.headers);

@@ -1,9 +1,9 @@
-// Makes the routes of operations (serve/contract): reads what a request contains, takes and releases the slots that the
-// operation declares, calls the implementation and answers with what it returns.
+// Makes the routes of operations (serve/contract): reads what a request contains, takes and releases the permits that
+// the operation declares, calls the implementation and answers with what it returns.
 //
-// The type of a request has no slots, so an implementation cannot acquire any (`OperationCall`). What it returns
+// The type of a request has no permits, so an implementation cannot acquire any (`OperationCall`). What it returns
 // follows from `uses` of the operation. If that starts something, it returns the function which does so: its checks run
-// before a slot is taken.
+// before a permit is taken.
 
 import type { Cancelled } from "../../../core/model/internal.ts";
 import type { RuntimeEvent, TurnHandle } from "../../../durable/internal.ts";
@@ -17,7 +17,7 @@ import { withoutBody } from "../../contract/internal.ts";
 import { checkEngineOf } from "../auth.ts";
 import { HttpError } from "../failure.ts";
 import { readBody, readQuery } from "../input.ts";
-import { inPageSlot, json, releaseOnError } from "./route.ts";
+import { inPagePermit, json, releaseOnError } from "./route.ts";
 import { cancelResponse, driveTurn, eventFrame, turnResponse, turnSource } from "./turn-answer.ts";
 
 /** A request as an implementation sees it. */
@@ -125,18 +125,18 @@ async function answer<Use extends Uses>(uses: Use, handled: Handled<Use>): Promi
   return answers[uses](handled);
 }
 
-/** Take and release the slots of a request, and answer it. */
+/** Take and release the permits of a request, and answer it. */
 const answers: { readonly [Use in Uses]: (handled: Handled<Use>) => Promise<Response> } = {
   nothing: async ({ run, status }) => valueResponse(await run(), status),
   page: async ({ call, run, status }) => {
-    await call.pageSlot();
+    await call.pagePermit();
     return valueResponse(await run(), status);
   },
   turn: async ({ call, run }) => driveTurn(call, run()),
   input: async ({ call, run, status }) => {
     const send = run();
     const releaseTurn = call.server.acquireTurn(call.caller);
-    const accepted = await releaseOnError(releaseTurn, () => inPageSlot(call, send));
+    const accepted = await releaseOnError(releaseTurn, () => inPagePermit(call, send));
     call.sessions.attach(call.param("id"), accepted.turnId).result.then(releaseTurn, releaseTurn);
     return json(accepted, status);
   },
@@ -144,28 +144,28 @@ const answers: { readonly [Use in Uses]: (handled: Handled<Use>) => Promise<Resp
   cancel: async ({ call, run }) => cancelResponse(call, run()),
   stream: async ({ call, run }) => {
     // The rows of the session and of the turn have the text of the answer.
-    await call.pageSlot();
-    const slot = call.server.acquireStream(call);
-    return releaseOnError(slot.release, async () => {
+    await call.pagePermit();
+    const permit = call.server.acquireStream(call);
+    return releaseOnError(permit.release, async () => {
       const stream = await run();
       if (stream === null) {
-        slot.release();
+        permit.release();
         // `EventSource` reconnects after the end of a stream, but not after a 204 (WHATWG HTML, section 9.2.3).
         return new Response(null, { status: 204 });
       }
       const { turn, events, ...closing } = stream;
-      if (turn === undefined) return slot.respond({ events, render: eventFrame, ...closing });
-      return slot.respond({ ...turnSource(call, turn.handle, { events, isOpen: turn.isOpen }), ...closing });
+      if (turn === undefined) return permit.respond({ events, render: eventFrame, ...closing });
+      return permit.respond({ ...turnSource(call, turn.handle, { events, isOpen: turn.isOpen }), ...closing });
     });
   },
   text: async ({ call, run }) => {
-    const slot = call.server.acquireStream(call);
-    return releaseOnError(slot.release, async () => {
+    const permit = call.server.acquireStream(call);
+    return releaseOnError(permit.release, async () => {
       const texts = run();
       // A page in memory is several times as large as its text.
-      const next = () => inPageSlot(call, () => texts.next());
+      const next = () => inPagePermit(call, () => texts.next());
       // The first part is read before the response starts: its errors have a status.
-      return slot.respondJson(textsFrom(await next(), next, texts));
+      return permit.respondJson(textsFrom(await next(), next, texts));
     });
   },
 };
@@ -196,7 +196,7 @@ async function checkEngine(call: RouteCall, body: unknown): Promise<void> {
   const options = isPlainObject(body) ? body["options"] : undefined;
   const named = isPlainObject(options) ? options["engine"] : undefined;
   if (named === undefined && caller.engines === undefined) return;
-  const view = await inPageSlot(call, () => sessions.get(param("id"), { messages: 0 }));
+  const view = await inPagePermit(call, () => sessions.get(param("id"), { messages: 0 }));
   if (view === null) return;
   if (named !== undefined && named !== view.engine) {
     throw new HttpError("forbidden", "the engine of a session cannot be changed", {

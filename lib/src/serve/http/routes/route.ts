@@ -24,37 +24,37 @@ export type ServerContext = {
   /** Aborts when the process shuts down. Waiting requests are answered at once then. */
   readonly shutdownSignal: AbortSignal | null;
   /**
-   * Takes a slot of the stream limits, or throws 429. A route acquires it before it starts anything, so that a rejected
-   * request has no effect.
+   * Takes a permit of the stream limits, or throws 429. A route acquires it before it starts anything, so that a
+   * rejected request has no effect.
    */
-  readonly acquireStream: (call: Pick<RouteCall, "request" | "caller">) => StreamSlot;
+  readonly acquireStream: (call: Pick<RouteCall, "request" | "caller">) => StreamPermit;
   /**
    * Counts a large body of a response in the budget of unread responses, and sends it as its client reads it. If the
-   * budget is used up, a request that only read gets 429; others wait in the page slot.
+   * budget is used up, a request that only read gets 429; others wait in the page permit.
    */
   readonly countBody: (
-    call: Pick<RouteCall, "request" | "caller" | "pageSlot">,
+    call: Pick<RouteCall, "request" | "caller" | "pagePermit">,
     response: Response,
   ) => Promise<Response>;
   /**
-   * Waits for one of the slots for pages in memory, and returns the function that releases it. Tenants get slots round
-   * robin. Throws if the client has disconnected meanwhile.
+   * Waits for one of the permits for pages in memory, and returns the function that releases it. Tenants get permits
+   * round robin. Throws if the client has disconnected meanwhile.
    */
   readonly acquirePage: (call: Pick<RouteCall, "request" | "caller">) => Promise<() => void>;
-  /** Takes a slot of the tenant's open turns, or throws 429. Returns the function that releases it. */
+  /** Takes a permit of the tenant's open turns, or throws 429. Returns the function that releases it. */
   readonly acquireTurn: (caller: Caller) => () => void;
 };
 
-/** A slot of the stream limits. It is released when the stream of `respond` ends, or by `release`. */
-type StreamSlot = {
+/** A permit of the stream limits. It is released when the stream of `respond` ends, or by `release`. */
+type StreamPermit = {
   readonly respond: <T>(source: SseSource<T>, headers?: { readonly [name: string]: string }) => Response;
   /** Responds with JSON whose text is read in parts, as the client reads it. */
   readonly respondJson: (parts: AsyncGenerator<string | LargeText, void>) => Response;
   readonly release: () => void;
 };
 
-/** Runs `work` in a page slot of its own, for reads before a wait. */
-export async function inPageSlot<T>({ server, request, caller }: RouteCall, work: () => Promise<T>): Promise<T> {
+/** Runs `work` in a page permit of its own, for reads before a wait. */
+export async function inPagePermit<T>({ server, request, caller }: RouteCall, work: () => Promise<T>): Promise<T> {
   const release = await server.acquirePage({ request, caller });
   try {
     return await work();
@@ -63,7 +63,7 @@ export async function inPageSlot<T>({ server, request, caller }: RouteCall, work
   }
 }
 
-/** Runs `work`; if it rejects, releases the slot that was acquired for it and rethrows. */
+/** Runs `work`; if it rejects, releases the permit that was acquired for it and rethrows. */
 export async function releaseOnError<T>(release: () => void, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -90,14 +90,14 @@ export type RouteCall = {
   readonly param: (name: string) => string;
   /** The `Idempotency-Key` header: a repeated request with the same key returns the turn that the first one started. */
   readonly key: string | null;
-  /** Releases the slot of the `requests` limit before a long wait, which is counted by the stream limits instead. */
-  readonly releaseRequestSlot: () => void;
+  /** Releases the permit of the `requests` limit before a long wait, which is counted by the stream limits instead. */
+  readonly releaseRequestPermit: () => void;
   /**
-   * Waits for a slot of the pages in memory, unless the request holds one. A route awaits it before it reads or renders
-   * what may be large, and after it has waited for other things. The handler releases the slot when the response counts
-   * in the budget of unread responses, or when the route fails.
+   * Waits for a permit of the pages in memory, unless the request holds one. A route awaits it before it reads or
+   * renders what may be large, and after it has waited for other things. The handler releases the permit when the
+   * response counts in the budget of unread responses, or when the route fails.
    */
-  readonly pageSlot: () => Promise<void>;
+  readonly pagePermit: () => Promise<void>;
 };
 
 /** A query parameter in the OpenAPI document. */
@@ -120,7 +120,7 @@ export type Route = {
   readonly body: JsonObject | null;
   /** Whether the route honours `Idempotency-Key`: requests repeated under one key take effect once. */
   readonly keyed: boolean;
-  /** The pool of request slots (limits.ts). `cancel`: a turn must be cancellable when all other slots are taken. */
+  /** The pool of request permits (limits.ts). `cancel`: a turn must be cancellable when all other permits are taken. */
   readonly pool: "requests" | "cancel";
   /** The successful responses by status. */
   readonly answers: { readonly [status: string]: ResponseDescription };

@@ -4,14 +4,14 @@
 //   otherwise                     202 at once with `Location`, where the turn can be read
 //
 // Invariants
-//   1. Slots for the turn and for the stream or the wait are acquired before the turn starts: a request that gets 429
+//   1. Permits for the turn and for the stream or the wait are acquired before the turn starts: a request that gets 429
 //      has started nothing.
-//   2. The turn slot is released when the turn ends, not when the response ends. The stream slot is released with the
-//      response.
+//   2. The turn permit is released when the turn ends, not when the response ends. The stream permit is released with
+//      the response.
 //   3. The turn continues whatever happens to the response (H6).
-//   4. A result is rendered in a page slot, which is acquired after the wait. That of a turn that has ended before the
-//      request, which a repeated request finds by its idempotency key, is also read in it, and not before the client of
-//      a stream has read all events.
+//   4. A result is rendered in a page permit, which is acquired after the wait. That of a turn that has ended before
+//      the request, which a repeated request finds by its idempotency key, is also read in it, and not before the
+//      client of a stream has read all events.
 
 import type { Cancelled } from "../../../core/model/internal.ts";
 import type { RuntimeEvent, TurnEnd, TurnHandle } from "../../../durable/internal.ts";
@@ -25,31 +25,32 @@ import { RuntimeError } from "../../../core/model/internal.ts";
 import { turnOperations } from "../../contract/internal.ts";
 import { HttpError, redactedText } from "../failure.ts";
 import { frame, onAbort } from "../sse.ts";
-import { inPageSlot, json, releaseOnError } from "./route.ts";
+import { inPagePermit, json, releaseOnError } from "./route.ts";
 
 /** Starts a turn with `start` and answers in the form that the client asked for. */
 export async function driveTurn(call: RouteCall, start: () => Promise<TurnHandle>): Promise<Response> {
   const form = responseForm(call);
   const releaseTurn = call.server.acquireTurn(call.caller);
   return releaseOnError(releaseTurn, async () => {
-    const slot = form.type === "stream" || form.waitMs > 0 ? call.server.acquireStream(call) : null;
+    const permit = form.type === "stream" || form.waitMs > 0 ? call.server.acquireStream(call) : null;
     return releaseOnError(
-      () => slot?.release(),
+      () => permit?.release(),
       async () => {
         // The verb reads the row of the session, which has the text of the newest answer. A request that is repeated
         // under a key finds its turn, which may have ended.
-        const { turn, isOpen } = await inPageSlot(call, async () => {
+        const { turn, isOpen } = await inPagePermit(call, async () => {
           const started = await start();
           return { turn: started, isOpen: call.key === null || (started.isOpen ?? (await isTurnOpen(call, started))) };
         });
         if (isOpen) turn.result.then(releaseTurn, releaseTurn);
         else releaseTurn();
         const headers = turnHeaders(call, turn);
-        if (slot !== null && form.type === "stream") return slot.respond(turnSource(call, turn, { isOpen }), headers);
+        if (permit !== null && form.type === "stream")
+          return permit.respond(turnSource(call, turn, { isOpen }), headers);
         const waitMs = form.type === "json" ? form.waitMs : 0;
-        if (!isOpen && waitMs > 0) await call.pageSlot();
+        if (!isOpen && waitMs > 0) await call.pagePermit();
         const response = await jsonResponse(call, turn, headers, waitMs);
-        slot?.release();
+        permit?.release();
         return response;
       },
     );
@@ -69,7 +70,7 @@ async function jsonResponse(
   const end = turnId === null ? await turn.result : await waitForResult(call, turn.result, waitMs);
   const allHeaders = waitMs > 0 ? { ...headers, "preference-applied": `wait=${waitMs / 1000}` } : headers;
   if (end === null) return json({ sessionId, turnId }, 202, allHeaders);
-  await call.pageSlot();
+  await call.pagePermit();
   return json(end, 200, allHeaders);
 }
 
@@ -118,7 +119,7 @@ export function turnSource(
 ): SseSource<RuntimeEvent> {
   const finalFrames = async () => {
     if (isOpen) await turn.result;
-    return inPageSlot(call, async () => endFrame(await turn.result));
+    return inPagePermit(call, async () => endFrame(await turn.result));
   };
   return { events, render: eventFrame, finalFrames, ...(isOpen ? { failWith: turn.result } : {}) };
 }
@@ -140,7 +141,7 @@ function endFrame(end: TurnEnd): string | LargeText {
 /** The responses of a route that cancels a turn. */
 export const cancelAnswers: Route["answers"] = turnOperations.cancel.answers.responses;
 
-/** Waits for the end of a cancelled turn, without a stream slot: a cancel must work when all slots are taken. */
+/** Waits for the end of a cancelled turn, without a stream permit: a cancel must work when all permits are taken. */
 export async function cancelResponse(call: RouteCall, cancelled: Promise<Cancelled>): Promise<Response> {
   const outcome = (await waitForResult(call, cancelled, call.server.limits.waitSeconds * 1000)) ?? "stored";
   return json({ result: outcome }, outcome === "stored" ? 202 : 200);
@@ -148,18 +149,18 @@ export async function cancelResponse(call: RouteCall, cancelled: Promise<Cancell
 
 /**
  * Waits up to `ms` milliseconds for a result. Returns `null` when the time is over, the process shuts down or the
- * client disconnects. Releases the slot of the `requests` limit first, because a waiting request costs no processing
+ * client disconnects. Releases the permit of the `requests` limit first, because a waiting request costs no processing
  * time.
  */
 async function waitForResult<T>(
-  { server: { shutdownSignal, clock }, request, releaseRequestSlot }: RouteCall,
+  { server: { shutdownSignal, clock }, request, releaseRequestPermit }: RouteCall,
   result: Promise<T>,
   ms: number,
 ): Promise<T | null> {
   // After a `null` no code awaits the result; a rejection must not become an unhandled one.
   result.catch(() => undefined);
   if (ms === 0 || shutdownSignal?.aborted === true || request.signal.aborted) return null;
-  releaseRequestSlot();
+  releaseRequestPermit();
   const cleanups: (() => void)[] = [];
   const timeout = new Promise<null>((resolve) => {
     cleanups.push(startTimer(clock, ms, () => resolve(null)));
@@ -174,27 +175,27 @@ async function waitForResult<T>(
 }
 
 /**
- * The result of a turn, or 202 if it has not ended within the time that the client asked for. The slot of a wait is one
- * of the stream limits.
+ * The result of a turn, or 202 if it has not ended within the time that the client asked for. The permit of a wait is
+ * one of the stream limits.
  */
 export async function turnResponse(call: RouteCall, turn: TurnHandle): Promise<Response> {
   const { sessionId, turnId } = turn;
-  const isOpen = await inPageSlot(call, () => isTurnOpen(call, turn));
-  // The slot is acquired after the wait: an open turn may take minutes.
-  if (!isOpen) await call.pageSlot();
+  const isOpen = await inPagePermit(call, () => isTurnOpen(call, turn));
+  // The permit is acquired after the wait: an open turn may take minutes.
+  if (!isOpen) await call.pagePermit();
   const end = isOpen ? await waitInStreamSlot(call, turn.result, preferredWaitMs(call)) : await turn.result;
   if (end === null) return json({ sessionId, turnId }, 202);
-  await call.pageSlot();
+  await call.pagePermit();
   return json(end);
 }
 
-/** Like `waitForResult`, in a slot of the stream limits that is acquired for the wait. */
+/** Like `waitForResult`, in a permit of the stream limits that is acquired for the wait. */
 async function waitInStreamSlot<T>(call: RouteCall, result: Promise<T>, ms: number): Promise<T | null> {
-  const slot = ms === 0 ? null : call.server.acquireStream(call);
+  const permit = ms === 0 ? null : call.server.acquireStream(call);
   try {
     return await waitForResult(call, result, ms);
   } finally {
-    slot?.release();
+    permit?.release();
   }
 }
 

@@ -1,9 +1,10 @@
 // Operations on turns: those that start one, those that send input to a running one, and those that read events.
 //
 // Invariants
-//   1. Operations that start a turn, and `steer`, which starts one when no turn is running, declare a turn slot: it is
-//      taken before they start it.
-//   2. `cancel` takes no turn or stream slot, and has request slots of its own: it must work when all others are taken.
+//   1. Operations that start a turn, and `steer`, which starts one when no turn is running, declare a turn permit: it
+//      is taken before they start it.
+//   2. `cancel` takes no turn or stream permit, and has request permits of its own: it must work when all others are
+//      taken.
 //   3. `POST /complete` is the only open operation with an effect; its token authorises one pending call.
 
 import type { UserMessage } from "../../../core/model/internal.ts";

@@ -13,7 +13,7 @@ export { headOf, limitWaitOf, sessionKey, visibleStatus } from "./drive/session-
 
 // read
 export { parseCursor } from "./read/cursor.ts";
-export { pageLength, ReadPermits } from "./read/page-budget.ts";
+export { pageLength, readsAtOnce } from "./read/page-budget.ts";
 
 // replay
 export { readRecord } from "./replay/replay-turn.ts";

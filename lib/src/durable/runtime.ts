@@ -57,6 +57,7 @@ import type { Swept, SweepOptions } from "./work/sweep.ts";
 import type { WorkOptions } from "./work/work.ts";
 
 import { systemClock } from "../core/engine/internal.ts";
+import { FairShare } from "../core/fair/fair-share.ts";
 import { MisuseError } from "../core/model/internal.ts";
 import { admitRun } from "./accept/admit-run.ts";
 import { decide, submitToolResults } from "./accept/answers.ts";
@@ -71,7 +72,7 @@ import { GrowingLease } from "./drive/growing-lease.ts";
 import { OutputChecks } from "./drive/output-checks.ts";
 import { Hub } from "./read/hub.ts";
 import { JoinedReads } from "./read/joined-reads.ts";
-import { PageBudget, ReadPermits } from "./read/page-budget.ts";
+import { pagesInMemory, readsAtOnce } from "./read/page-budget.ts";
 import { PieceWriter, pieceTimings } from "./read/pieces.ts";
 import { randomText } from "./rows/digest.ts";
 import { withFormat } from "./rows/format.ts";
@@ -393,10 +394,10 @@ export function runtime(options: RuntimeOptions): Runtime {
     reads: new JoinedReads(storage),
     cancels: new CancelWatch(storage, clock),
     histories: new HistoryCache(),
-    pages: new PageBudget(),
-    readPermits: new ReadPermits(),
+    pages: new FairShare(pagesInMemory),
+    readPermits: new FairShare(readsAtOnce),
     outputChecks: new OutputChecks(),
-    forkPermits: new ReadPermits(1),
+    forkPermits: new FairShare({ each: 1, total: 8 }),
     endWaits: new Map(),
     pinned: new StoredPinned(clock),
   };

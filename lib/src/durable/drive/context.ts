@@ -2,10 +2,10 @@
 // share. It is built once, by `runtime`, and never changes; its objects hold the state of the process.
 
 import type { Engine } from "../../core/engine/internal.ts";
+import type { FairShare } from "../../core/fair/fair-share.ts";
 import type { TurnEnd } from "../../core/model/internal.ts";
 import type { Hub } from "../read/hub.ts";
 import type { JoinedReads } from "../read/joined-reads.ts";
-import type { PageBudget, ReadPermits } from "../read/page-budget.ts";
 import type { PieceWriter } from "../read/pieces.ts";
 import type { HistoryCache } from "../rows/history-cache.ts";
 import type { LeaseTimings } from "../rows/lease.ts";
@@ -55,13 +55,13 @@ export type RuntimeContext = {
   /** Finds cancels that other processes have stored. */
   readonly cancels: CancelWatch;
   readonly histories: HistoryCache;
-  /** The memory of event readers, and the reads of their pages. */
-  readonly pages: PageBudget;
-  readonly readPermits: ReadPermits;
+  /** The memory of event readers, in characters, and the reads of their pages (`read/page-budget.ts`). */
+  readonly pages: FairShare;
+  readonly readPermits: FairShare;
   /** The validations of large structured outputs. */
   readonly outputChecks: OutputChecks;
   /** Forks of a tenant run one after the other: each holds a copy of its history. */
-  readonly forkPermits: ReadPermits;
+  readonly forkPermits: FairShare;
   /** The waits for the ends of turns, by session and turn (`sessions/handles.ts`). */
   readonly endWaits: Map<string, Promise<TurnEnd>>;
   /** The pinned configurations that this process has stored. */

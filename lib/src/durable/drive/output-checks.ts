@@ -13,8 +13,8 @@ import type { Plan } from "../../core/run/internal.ts";
 
 import { monotonicNow, nextTask, systemClock } from "../../core/clock/clock.ts";
 import { checkValue, isStandardSchema } from "../../core/engine/internal.ts";
+import { FairShare } from "../../core/fair/fair-share.ts";
 import { json, read } from "../../core/model/parse/reading.ts";
-import { ReadPermits } from "../read/page-budget.ts";
 
 /** The length of an output whose validation may take milliseconds, in characters. */
 const largeLength = 4096;
@@ -22,14 +22,10 @@ const largeLength = 4096;
 /** The longest pause after a validation, in milliseconds. */
 const longestPauseMs = 500;
 
-/**
- * The validations of all turns of a process.
- *
- * @primitive the time of the event loop for validations of outputs
- */
+/** The validations of all turns of a process. */
 export class OutputChecks {
   /** One validation at a time. */
-  readonly #permits = new ReadPermits(1, 1);
+  readonly #permits = new FairShare({ total: 1 });
 
   /**
    * The plan, whose large outputs are validated in the turn of the tenant. A Standard Schema is code of the program,
@@ -54,7 +50,8 @@ export class OutputChecks {
   }
 
   async #run<T>(tenant: string, check: () => Promise<T>): Promise<T> {
-    const release = await this.#permits.acquire(tenant);
+    const { granted, release } = this.#permits.request(tenant);
+    await granted;
     // Requests that have arrived meanwhile come first.
     await nextTask();
     const began = monotonicNow(systemClock);

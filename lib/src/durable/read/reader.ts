@@ -15,7 +15,7 @@
 //
 //   Memory. A page has at most `pageLength` characters, or one event. The number of rows that are asked for follows the
 //   size of the last page, so that the storage does not load rows that the length cuts off. While a page waits for the
-//   consumer it counts in the `PageBudget` of the process, which may drop it; the reader then reads it again after the
+//   consumer it counts in the page budget of the process, which may drop it; the reader then reads it again after the
 //   last event that it has returned. Live items are not dropped: they are not stored.
 //
 // Invariants
@@ -30,13 +30,13 @@
 //      events of that attempt, also its `message_started`. Live items of an older attempt are skipped.
 //   4. A reader of one turn ends after the stored `chat_completed` of that turn.
 
+import type { FairShare } from "../../core/fair/fair-share.ts";
 import type { AssistantMessage, RuntimeEvent, TurnEvent } from "../../core/model/internal.ts";
 import type { NumberedEvent } from "../rows/session-write.ts";
 import type { Query, HostStorage } from "../rows/storage.ts";
 import type { Cursor, Position } from "./cursor.ts";
 import type { Channel, Hub } from "./hub.ts";
 import type { LiveItem } from "./live.ts";
-import type { HeldPage, PageBudget, ReadPermits } from "./page-budget.ts";
 
 import { deltaText, missingTexts } from "../../core/model/internal.ts";
 import { rowLength } from "../rows/large-values.ts";
@@ -50,7 +50,7 @@ const firstPageSize = 16;
 const minPageSize = 4;
 const maxPageSize = 256;
 
-/** A page of more characters is expensive to read, see `ReadPermits`. */
+/** A page of more characters is expensive to read, see page-budget.ts. */
 const catchUpLength = pageLength / 4;
 
 /** How many live items are taken at a time: a consumer that stops reading keeps them in memory. */
@@ -60,8 +60,10 @@ const maxLiveItems = 256;
 export type ReaderSource = {
   readonly hub: Hub;
   readonly storage: Pick<HostStorage, "read" | "watch">;
-  readonly budget: PageBudget;
-  readonly permits: ReadPermits;
+  /** The pages in memory, in characters. */
+  readonly pages: FairShare;
+  /** The reads in progress. */
+  readonly permits: FairShare;
   readonly tenant: string;
   readonly session: string;
   /** The name of the session in the hub and in `HostStorage.watch`. */
@@ -84,8 +86,8 @@ export class EventReader {
   readonly #wakeSignal: WakeSignal;
   /** Events that were read and not yet returned. */
   #buffered: Iterator<RuntimeEvent> | null = null;
-  /** The page of the buffered events, as it counts in the budget. */
-  #heldPage: HeldPage | null = null;
+  /** Ends the count of the page of the buffered events; `null`: none is counted. */
+  #endPage: (() => void) | null = null;
   /** The read of the storage in progress, which concurrent calls of `next` share. */
   #reading: Promise<void> | null = null;
   #over = false;
@@ -124,8 +126,8 @@ export class EventReader {
   }
 
   #releasePage(): void {
-    if (this.#heldPage !== null) this.#source.budget.release(this.#heldPage);
-    this.#heldPage = null;
+    this.#endPage?.();
+    this.#endPage = null;
   }
 
   /** The next buffered event that the reader wants; `null`: none is buffered. */
@@ -172,8 +174,8 @@ export class EventReader {
       this.#buffered = eventsOf(page, result, this.#state);
       this.#releasePage();
       if (page.length > 0) {
-        this.#heldPage = { tenant: this.#source.tenant, length: page.length, drop: () => page.drop() };
-        this.#source.budget.hold(this.#heldPage);
+        const { pages, tenant } = this.#source;
+        this.#endPage = pages.hold(tenant, page.length, () => page.drop());
       }
       return null;
     }

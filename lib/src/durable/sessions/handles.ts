@@ -161,9 +161,9 @@ function turnEvents(
   signal: AbortSignal | null,
 ): AsyncIterable<RuntimeEvent> {
   const key = sessionKey(context, id);
-  const { hub, reads, storage, pages: budget, readPermits: permits } = context;
+  const { hub, reads, storage, pages, readPermits: permits } = context;
   const readers = { read: reads.read, watch: storage.watch };
-  const source = { hub, storage: readers, budget, permits, ...key, name: nameOf(key) };
+  const source = { hub, storage: readers, pages, permits, ...key, name: nameOf(key) };
   const isKnown = aim?.type === "turn" && aim.exists;
   return {
     [Symbol.asyncIterator]: () => {

@@ -64,8 +64,9 @@ import type { AllowedOption } from "./routes/turn-options.ts";
 import { nextTask, systemClock } from "../../core/clock/clock.ts";
 import { startTimer } from "../../core/clock/timer.ts";
 import { busyPolicies } from "../../core/engine/internal.ts";
+import { FairShare } from "../../core/fair/fair-share.ts";
 import { MisuseError } from "../../core/model/internal.ts";
-import { ReadPermits } from "../../durable/internal.ts";
+import { readsAtOnce } from "../../durable/internal.ts";
 import {
   enumSchema,
   inspectionOperations,
@@ -432,8 +433,7 @@ function createServerContext(
   const tenantTurns = new ConcurrencyLimit(limits.turnsPerTenant, "open turns");
   const { bufferBytesPerTenant, bufferBytesTotal } = limits;
   const budget = new ByteBudget({ tenant: bufferBytesPerTenant, process: bufferBytesTotal }, clock);
-  // Rendering a page occupies the event loop, so requests that have arrived meanwhile run before the next page.
-  const pages = new ReadPermits(undefined, undefined, { afterWait: nextTask });
+  const pages = new FairShare(readsAtOnce);
   const openAccount = (caller: Caller) => (cut: () => void) => budget.open(tenantKey(caller), cut);
   return {
     base,
@@ -465,7 +465,13 @@ function createServerContext(
       return new Response(completeBody(text, { limits, clock, openAccount: openIt }), { status, headers });
     },
     acquirePage: async ({ request, caller }) => {
-      const release = await pages.acquire(tenantKey(caller));
+      const permit = pages.request(tenantKey(caller));
+      const { granted, release } = permit;
+      if (permit.state === "waiting") {
+        await granted;
+        // Rendering a page occupies the event loop, so requests that have arrived meanwhile run before the next page.
+        await nextTask();
+      }
       if (request.signal.aborted) {
         release();
         throw new HttpError("request_timeout", "the client has disconnected");

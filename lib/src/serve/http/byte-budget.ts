@@ -2,14 +2,15 @@
 // each tenant and for the process.
 //
 // Theory of operation
-//   A response opens an account. Before it keeps bytes for its client it takes them from the budgets; when the client
-//   has read them it gives them back. If a budget is used up, responses whose clients have accepted nothing for
-//   `stalledMs` are disconnected first: of the same tenant if its budget is used up, otherwise of the tenant that holds
-//   the most. If that is not enough, the response waits and tries again. A waiting response keeps one event in memory,
-//   so waiting is bounded too: beyond the budget of the tenant, a response that would have to wait is disconnected. Its
-//   client can resume with its cursor. Large responses are written in slices. `nextSlice` lets a tenant write
-//   `slicesPerTick` of them in one tick of the event loop: hundreds of clients of one tenant, who read as fast as the
-//   server writes, would otherwise delay every request of other tenants in each turn.
+//   A response opens an account. Before it keeps bytes for its client it takes them from the budgets, which are fair
+//   shares (core/fair/fair-share.ts); when the client has read them it gives them back. If a budget is used up,
+//   responses whose clients have accepted nothing for `stalledMs` are disconnected first: of the same tenant if its
+//   budget is used up, otherwise of the tenant that holds the most. If that is not enough, the response waits and tries
+//   again. A waiting response keeps one event in memory, so waiting is bounded too: beyond the budget of the tenant, a
+//   response that would have to wait is disconnected. Its client can resume with its cursor. Large responses are
+//   written in slices. `nextSlice` lets a tenant write `slicesPerTick` of them in one tick of the event loop: hundreds
+//   of clients of one tenant, who read as fast as the server writes, would otherwise delay every request of other
+//   tenants in each turn.
 //
 // Invariants
 //   1. Bytes that are held and bytes that wait are each at most the budget of the tenant, apart from a single response
@@ -19,6 +20,7 @@
 
 import type { Clock } from "../../core/clock/clock.ts";
 
+import { FairShare } from "../../core/fair/fair-share.ts";
 import { TenantTicks } from "./tenant-ticks.ts";
 
 /** A client that has accepted nothing for this long is disconnected if others need the memory, in milliseconds. */
@@ -27,59 +29,51 @@ const stalledMs = 1000;
 /** How many slices of large responses of one tenant are written in one tick of the event loop. */
 const slicesPerTick = 2;
 
-type TenantBytes = {
-  held: number;
-  waiting: number;
-  readonly accounts: Set<ByteAccount>;
-};
-
-/**
- * The bytes that all responses of a handler hold.
- *
- * @primitive unread bytes of responses
- */
+/** The bytes that all responses of a handler hold. */
 export class ByteBudget {
   readonly clock: Clock;
-  readonly #tenants = new Map<string, TenantBytes>();
+  /** The open accounts of each tenant. */
+  readonly #accounts = new Map<string, Set<ByteAccount>>();
   readonly #slices = new TenantTicks(slicesPerTick);
+  readonly #bytes: FairShare;
+  /** The bytes of responses that wait for some of `#bytes`. */
+  readonly #waiting: FairShare;
   readonly #tenantBytes: number;
-  readonly #processBytes: number;
-  #held = 0;
 
   constructor(limits: { readonly tenant: number; readonly process: number }, clock: Clock) {
     this.#tenantBytes = limits.tenant;
-    this.#processBytes = limits.process;
+    this.#bytes = new FairShare({ each: limits.tenant, total: limits.process });
+    this.#waiting = new FairShare({ each: limits.tenant });
     this.clock = clock;
   }
 
   /** The bytes of all responses. */
   get held(): number {
-    return this.#held;
+    return this.#bytes.held;
   }
 
   /** Opens the account of a response. `cut` disconnects its client. */
   open(tenant: string, cut: () => void): ByteAccount {
-    const bytes = this.#tenants.get(tenant) ?? { held: 0, waiting: 0, accounts: new Set() };
-    this.#tenants.set(tenant, bytes);
     const account = new ByteAccount(this, tenant, cut);
-    bytes.accounts.add(account);
+    this.#accounts.set(tenant, (this.#accounts.get(tenant) ?? new Set()).add(account));
     return account;
   }
 
   /** Takes bytes for an account. `wait`: try again later. `refused`: too many responses of the tenant wait. */
   take(account: ByteAccount, bytes: number): "taken" | "wait" | "refused" {
-    const tenant = this.#tenants.get(account.tenant);
-    if (tenant === undefined) return "refused";
-    this.#stopWaiting(tenant, account);
-    if (!this.#fits(tenant, bytes)) this.#cutStalled(account, tenant, bytes);
-    if (this.#fits(tenant, bytes)) {
-      tenant.held += bytes;
-      this.#held += bytes;
+    const { tenant } = account;
+    if (!this.#accounts.has(tenant)) return "refused";
+    this.#stopWaiting(account);
+    let isTaken = this.#bytes.tryTake(tenant, bytes);
+    if (!isTaken) {
+      this.#cutStalled(account, bytes);
+      isTaken = this.#bytes.tryTake(tenant, bytes);
+    }
+    if (isTaken) {
       account.held += bytes;
       return "taken";
     }
-    if (tenant.waiting > 0 && tenant.waiting + bytes > this.#tenantBytes) return "refused";
-    tenant.waiting += bytes;
+    if (!this.#waiting.tryTake(tenant, bytes)) return "refused";
     account.waiting = bytes;
     return "wait";
   }
@@ -91,38 +85,31 @@ export class ByteBudget {
 
   /** The account holds this many bytes now: its client has read the others. */
   reduce(account: ByteAccount, held: number): void {
-    const tenant = this.#tenants.get(account.tenant);
     const read = account.held - held;
-    if (tenant === undefined || read <= 0) return;
+    if (read <= 0) return;
     account.held = held;
-    tenant.held -= read;
-    this.#held -= read;
+    this.#bytes.giveBack(account.tenant, read);
   }
 
   /** Gives all bytes back. Idempotent. */
   close(account: ByteAccount): void {
-    const tenant = this.#tenants.get(account.tenant);
-    if (tenant?.accounts.has(account) !== true) return;
+    const accounts = this.#accounts.get(account.tenant);
+    if (accounts?.delete(account) !== true) return;
     this.reduce(account, 0);
-    this.#stopWaiting(tenant, account);
-    tenant.accounts.delete(account);
-    if (tenant.accounts.size === 0) this.#tenants.delete(account.tenant);
+    this.#stopWaiting(account);
+    if (accounts.size === 0) this.#accounts.delete(account.tenant);
   }
 
-  #stopWaiting(tenant: TenantBytes, account: ByteAccount): void {
-    tenant.waiting -= account.waiting;
+  #stopWaiting(account: ByteAccount): void {
+    this.#waiting.giveBack(account.tenant, account.waiting);
     account.waiting = 0;
   }
 
-  /** A response that is larger than the budget of its tenant gets the bytes when the tenant holds none. */
-  #fits({ held }: TenantBytes, bytes: number): boolean {
-    if (held === 0 && bytes > this.#tenantBytes) return true;
-    return held + bytes <= this.#tenantBytes && this.#held + bytes <= this.#processBytes;
-  }
-
-  #cutStalled(asking: ByteAccount, tenant: TenantBytes, bytes: number): void {
-    const [largest = tenant] = [...this.#tenants.values()].toSorted((one, other) => other.held - one.held);
-    const accounts = tenant.held + bytes > this.#tenantBytes ? tenant.accounts : largest.accounts;
+  /** Disconnects clients that have stalled: of the tenant if its share is used up, otherwise of the largest one. */
+  #cutStalled(asking: ByteAccount, bytes: number): void {
+    const { tenant } = asking;
+    const isShareUsedUp = this.#bytes.heldBy(tenant) + bytes > this.#tenantBytes;
+    const accounts = this.#accounts.get(isShareUsedUp ? tenant : (this.#bytes.largestKey ?? tenant)) ?? [];
     const before = this.clock.now() - stalledMs;
     for (const account of accounts) {
       account.refresh();

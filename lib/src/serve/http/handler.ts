@@ -428,9 +428,8 @@ function createServerContext(
   clock: Clock,
   shutdown: AbortSignal | null,
 ): ServerContext {
-  const allStreams = new ConcurrencyLimit(limits.streams, "open streams");
-  const tenantStreams = new ConcurrencyLimit(limits.streamsPerTenant, "open streams");
-  const tenantTurns = new ConcurrencyLimit(limits.turnsPerTenant, "open turns");
+  const streams = new ConcurrencyLimit({ total: limits.streams, each: limits.streamsPerTenant }, "open streams");
+  const turns = new ConcurrencyLimit({ each: limits.turnsPerTenant }, "open turns");
   const { bufferBytesPerTenant, bufferBytesTotal } = limits;
   const budget = new ByteBudget({ tenant: bufferBytesPerTenant, process: bufferBytesTotal }, clock);
   const pages = new FairShare(readsAtOnce);
@@ -478,14 +477,9 @@ function createServerContext(
       }
       return release;
     },
-    acquireTurn: (caller) => tenantTurns.acquire(tenantKey(caller)),
+    acquireTurn: (caller) => turns.acquire(tenantKey(caller)),
     acquireStream: ({ request, caller }) => {
-      const releaseAll = allStreams.acquire("");
-      const releaseTenant = tenantStreams.acquire(tenantKey(caller), releaseAll);
-      const release = () => {
-        releaseTenant();
-        releaseAll();
-      };
+      const release = streams.acquire(tenantKey(caller));
       return {
         release,
         respond: (source, headers = {}) => {

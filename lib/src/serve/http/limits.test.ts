@@ -194,7 +194,7 @@ test("a waiting request gets 202 when its time is over on the clock of the handl
 
 describe("a concurrency limit", () => {
   test("releases a permit once when release is called twice", () => {
-    const limit = new ConcurrencyLimit(1, "open streams");
+    const limit = new ConcurrencyLimit({ each: 1 }, "open streams");
     const release = limit.acquire("a");
     release();
     release();

@@ -1,4 +1,4 @@
-// Resource limits of the HTTP handler, and the counter that enforces the concurrency limits.
+// Resource limits of the HTTP handler, and what enforces the concurrency limits.
 //
 // A client can use memory, connections and processing time only up to these limits. Sizes (`bodyBytes`, `idLength`,
 // `pageSize`, `pageLength`) and `bodyMs` are enforced where the value is read; `bufferBytes`, `slowReaderMs` and
@@ -16,6 +16,9 @@
 //      of clients that may have disconnected.
 //   2. A permit is released exactly once, on every path: `acquire` returns an idempotent release function.
 
+import type { Capacity } from "../../core/fair/fair-share.ts";
+
+import { FairShare } from "../../core/fair/fair-share.ts";
 import { MisuseError } from "../../core/model/internal.ts";
 import { HttpError } from "./failure.ts";
 
@@ -128,27 +131,22 @@ export function checkedLimits(overrides: Partial<HttpLimits>): HttpLimits {
   return limits;
 }
 
-/**
- * A counting semaphore per key (a tenant, or one key for all callers) that rejects instead of queueing: at most `limit`
- * permits of a key are held at once, and `acquire` throws 429 when all are held. A key without permits has no entry, so
- * the map is bounded by the number of held permits and not by the number of tenants that ever sent a request.
- *
- * @primitive requests, streams and turns in progress, by key
- */
+/** Counts what is in progress, in total and by key (a tenant in most cases), and rejects what exceeds it with 429. */
 export class ConcurrencyLimit {
-  readonly #held = new Map<string, number>();
-  readonly #limit: number;
+  readonly #share: FairShare;
+  readonly #capacity: Capacity;
   readonly #what: string;
 
   /** `what` names the counted things in the error message: "open streams". */
-  constructor(limit: number, what: string) {
-    this.#limit = limit;
+  constructor(capacity: Capacity, what: string) {
+    this.#share = new FairShare(capacity);
+    this.#capacity = capacity;
     this.#what = what;
   }
 
   /** The number of permits of `key` that are held. */
   held(key: string): number {
-    return this.#held.get(key) ?? 0;
+    return this.#share.heldBy(key);
   }
 
   /**
@@ -157,21 +155,19 @@ export class ConcurrencyLimit {
    * `isReserved`: takes a permit also when none is free.
    */
   acquire(key: string, releaseEarlier?: () => void, isReserved = false): () => void {
-    const count = this.held(key);
-    if (count >= this.#limit && !isReserved) {
+    if (isReserved) this.#share.take(key);
+    else if (!this.#share.tryTake(key)) {
       releaseEarlier?.();
-      throw new HttpError("too_many_requests", `limit reached: ${this.#limit} ${this.#what}; try again later`, {
+      const { total, each } = this.#capacity;
+      const limit = total !== undefined && this.#share.held >= total ? total : each;
+      throw new HttpError("too_many_requests", `limit reached: ${limit} ${this.#what}; try again later`, {
         headers: { "retry-after": "1" },
       });
     }
-    this.#held.set(key, count + 1);
     let isHeld = true;
     return () => {
-      if (!isHeld) return;
+      if (isHeld) this.#share.giveBack(key);
       isHeld = false;
-      const remaining = (this.#held.get(key) ?? 1) - 1;
-      if (remaining === 0) this.#held.delete(key);
-      else this.#held.set(key, remaining);
     };
   }
 }
@@ -207,9 +203,9 @@ export class RequestPermits {
     requestsPerAddress,
   }: Pick<HttpLimits, "requests" | "requestsPerTenant" | "requestsPerAddress">) {
     this.#reserved = reservedRequests(requests);
-    this.#all = new ConcurrencyLimit(requests, "concurrent requests");
-    this.#tenants = new ConcurrencyLimit(requestsPerTenant, "concurrent requests of one tenant");
-    this.#addresses = new ConcurrencyLimit(requestsPerAddress, "concurrent requests of one address");
+    this.#all = new ConcurrencyLimit({ each: requests }, "concurrent requests");
+    this.#tenants = new ConcurrencyLimit({ each: requestsPerTenant }, "concurrent requests of one tenant");
+    this.#addresses = new ConcurrencyLimit({ each: requestsPerAddress }, "concurrent requests of one address");
   }
 
   /** Takes a permit and returns the function that releases it. Throws 429 if the pool or a share of it is used up. */

@@ -3,58 +3,55 @@
 // the same time, would delay every request of other tenants until all of it is done.
 //
 // `TenantTicks` lets a tenant do `perTick` units of work in one tick of the event loop. Further units wait, in order,
-// for the next ticks. A tenant with less work never waits, however much work others have. Each unit that waits has a
-// timer of its own: on edge platforms a timer belongs to a request and is lost when the request ends, and a request
-// that waits for another one is cancelled.
+// for the next ticks. A tenant with less work never waits, however much work others have. A unit holds a permit from
+// its beginning to the end of the tick (core/fair/fair-share.ts). Each unit that waits has a timer of its own: on edge
+// platforms a timer belongs to a request and is lost when the request ends, and a request that waits for another one
+// is cancelled. So the first timer that fires ends the tick for all units of the tenant.
+
+import type { Permit } from "../../core/fair/fair-share.ts";
 
 import { microtasksDone } from "../../core/clock/clock.ts";
+import { FairShare } from "../../core/fair/fair-share.ts";
 
-/** The units that a tenant has begun in this tick, and those that wait. `number`: increases with each tick. */
-type Tick = { number: number; begun: number; readonly waiting: Set<symbol> };
-
-/**
- * Lets each tenant do `perTick` units of work in one tick of the event loop.
- *
- * @primitive the ticks of the event loop, by tenant
- */
+/** Lets each tenant do `perTick` units of work in one tick of the event loop. */
 export class TenantTicks {
-  /** Tenants that have begun a unit in this tick, or have units that wait. */
-  readonly #tenants = new Map<string, Tick>();
-  readonly #perTick: number;
+  readonly #share: FairShare;
+  /** The units of each tenant that have begun in this tick, and those that wait. Each tick has a set of its own. */
+  readonly #ticks = new Map<string, Set<Permit>>();
 
   constructor(perTick: number) {
-    this.#perTick = perTick;
+    this.#share = new FairShare({ each: perTick });
   }
 
   /** Resolves when the tenant may begin a unit of work; `null`: at once. */
   next(tenant: string): Promise<void> | null {
-    const tick = this.#tenants.get(tenant) ?? { number: 0, begun: 0, waiting: new Set() };
-    this.#tenants.set(tenant, tick);
-    if (tick.begun >= this.#perTick) return this.#wait(tenant, tick);
-    tick.begun += 1;
-    if (tick.begun === 1) void this.#endTick(tenant, tick);
-    return null;
+    const unit = this.#share.request(tenant);
+    const tick = this.#ticks.get(tenant);
+    if (tick === undefined) this.#begin(tenant, new Set([unit]));
+    else tick.add(unit);
+    return unit.state === "held" ? null : this.#wait(tenant, unit);
   }
 
-  async #wait(tenant: string, tick: Tick): Promise<void> {
-    const unit = Symbol();
-    tick.waiting.add(unit);
-    while (tick.waiting.has(unit)) await this.#endTick(tenant, tick);
+  async #wait(tenant: string, unit: Permit): Promise<void> {
+    while (unit.state === "waiting") await this.#end(tenant);
   }
 
-  /**
-   * Waits for the next tick of the event loop, in which I/O that is ready comes first. The first caller begins the
-   * units of the next tick.
-   */
-  async #endTick(tenant: string, tick: Tick): Promise<void> {
-    const { number } = tick;
+  #begin(tenant: string, units: Set<Permit>): void {
+    this.#ticks.set(tenant, units);
+    void this.#end(tenant);
+  }
+
+  /** Waits for the next tick of the event loop, in which I/O that is ready comes first, and begins its units. */
+  async #end(tenant: string): Promise<void> {
+    const tick = this.#ticks.get(tenant);
     await microtasksDone();
-    if (tick.number !== number) return;
-    tick.number += 1;
-    const next = Array.from(tick.waiting).slice(0, this.#perTick);
-    for (const unit of next) tick.waiting.delete(unit);
-    tick.begun = next.length;
-    if (next.length === 0) this.#tenants.delete(tenant);
-    else void this.#endTick(tenant, tick);
+    // Another unit of the tenant has begun the next tick.
+    if (tick === undefined || this.#ticks.get(tenant) !== tick) return;
+    const waiting = new Set<Permit>();
+    for (const unit of tick) if (unit.state === "waiting") waiting.add(unit);
+    // Gives the permits to the units that wait.
+    for (const unit of tick) if (!waiting.has(unit)) unit.release();
+    if (waiting.size === 0) this.#ticks.delete(tenant);
+    else this.#begin(tenant, waiting);
   }
 }

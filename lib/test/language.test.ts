@@ -22,7 +22,7 @@ const implementedIn: readonly (readonly [term: RegExp, ...files: string[]])[] = 
   [/\breplay/i, "lib/src/durable/drive/journal.ts"],
   [/\bcheckpoint/i, "lib/src/core/run/perform/checkpoint.ts"],
   [/backpressure/i, "lib/src/serve/http/sse.ts", "apps/server/src/send-stream.ts"],
-  [/semaphore/i, "lib/src/core/run/perform/semaphore.ts"],
+  [/semaphore/i, "lib/src/core/fair/fair-share.ts"],
   [/allowlist/i, "lib/src/serve/http/handler.ts"],
   [/DNS rebinding/i, "lib/src/serve/http/handler.ts"],
   [/\bCSRF\b/, "lib/src/serve/http/handler.ts"],

@@ -39,7 +39,7 @@ export class EffectRecords implements Scope {
   readonly #write: (changes: Changes) => Promise<void>;
   readonly #ensure: () => void | Promise<void>;
   /**
-   * How many tools of a batch run at once (a semaphore in `core/run/perform/semaphore.ts`), by the pinned limits of the
+   * How many tools of a batch run at once (permits of `core/run/perform/perform.ts`), by the pinned limits of the
    * turn.
    */
   maxConcurrency = Number.POSITIVE_INFINITY;

@@ -1,6 +1,7 @@
 // Performs the effects of one run: one performer for each type of effect.
 
 import type { OpenSpan, RunChild } from "../../engine/internal.ts";
+import type { Permit } from "../../fair/fair-share.ts";
 import type { CallTool, Collector, Effect, EffectResponse, Turn } from "../../kernel/internal.ts";
 import type { CallerContext, Usage } from "../../model/internal.ts";
 import type { Plan } from "../plan/plan.ts";
@@ -12,11 +13,11 @@ import type { TransitionEvents } from "../transition-events.ts";
 import type { ModelPorts } from "./model.ts";
 import type { InnerWait, ToolPorts } from "./tool-job.ts";
 
+import { FairShare } from "../../fair/fair-share.ts";
 import { performCheckpoint } from "./checkpoint.ts";
 import { performCode } from "./code.ts";
 import { performEnvironment } from "./environment.ts";
 import { performModel } from "./model.ts";
-import { Semaphore } from "./semaphore.ts";
 import { performTool } from "./tool.ts";
 
 /** Creates `context.runChild` for one attempt of a tool call: runs turns inside the tool. */
@@ -47,12 +48,16 @@ type RunParts<Context extends CallerContext> = {
 
 export class Performers<Context extends CallerContext> {
   readonly #run: RunParts<Context>;
-  readonly #semaphore: Semaphore;
-  readonly #serialTools = new Map<string, Semaphore>();
+  /** The tool calls that run at once (`maxConcurrency`). They are granted in order: all have one key. */
+  readonly #running: FairShare;
+  /** The calls of tools that run one at a time, by tool. */
+  readonly #serialTools = new FairShare({ each: 1 });
+  /** Calls that wait to start; `null`: no further call starts. */
+  #starting: Set<Permit> | null = new Set();
 
   constructor(run: RunParts<Context>) {
     this.#run = run;
-    this.#semaphore = new Semaphore(run.plan.limits.maxConcurrency);
+    this.#running = new FairShare({ total: run.plan.limits.maxConcurrency });
   }
 
   /** Performs an effect. After the abort no effect is started, and the promise stays pending. */
@@ -76,12 +81,29 @@ export class Performers<Context extends CallerContext> {
 
   /** Starts no tool call from now on. Calls that have started go on, with their retries. */
   startNoTools(): void {
-    this.#semaphore.close();
+    // One that was granted in this moment starts.
+    for (const permit of this.#starting ?? []) if (permit.state === "waiting") permit.release();
+    this.#starting = null;
   }
 
   /** Is a tool running whose response the turn has not accepted? */
   get hasRunningTools(): boolean {
-    return this.#semaphore.isHeld || this.#run.lifetime.grace.hasStartedCalls;
+    return this.#running.held > 0 || this.#run.lifetime.grace.hasStartedCalls;
+  }
+
+  /**
+   * Waits for a permit to run a tool call and returns the function that releases it. `isRetry`: the call has held one
+   * before, so it gets one after `startNoTools`, too; the promise of another call then stays pending.
+   */
+  async #acquire(isRetry: boolean): Promise<() => void> {
+    if (this.#starting === null && !isRetry) return never();
+    const permit = this.#running.request("");
+    if (permit.state === "waiting") {
+      if (!isRetry) this.#starting?.add(permit);
+      await permit.granted;
+      this.#starting?.delete(permit);
+    }
+    return permit.release;
   }
 
   #modelPorts(): ModelPorts {
@@ -106,7 +128,7 @@ export class Performers<Context extends CallerContext> {
       sink,
       scope: ports.scope,
       signal: lifetime.signal,
-      semaphore: this.#semaphore,
+      acquire: (isRetry) => this.#acquire(isRetry),
       serialTools: this.#serialTools,
       abortHandlers: lifetime.abortHandlers,
       grace: lifetime.grace,

@@ -23,7 +23,6 @@ import { MiddlewareChain } from "./middleware-chain.ts";
 import { isApproved } from "./prepare-tool.ts";
 import { attemptName, pause, readRecord } from "./records.ts";
 import { RecordFailure } from "./reference.ts";
-import { Semaphore } from "./semaphore.ts";
 import { isSameJson, runMark, startRecordName } from "./start-mark.ts";
 import { outcomeOf } from "./tool-answer.ts";
 
@@ -104,7 +103,7 @@ export class ToolRun<Context extends CallerContext> {
     // The permit of the tool first: a call that waits for its turn must not hold a permit that calls of other tools
     // could use.
     const releaseTool = await this.#serialPermit();
-    const release = await ports.semaphore.acquire(ports.grace.hasStarted(effect.id));
+    const release = await ports.acquire(ports.grace.hasStarted(effect.id));
     try {
       // Outside the inner `try`: a failed write is an error of the storage, not of the handler.
       const recording = this.#recordStart();
@@ -141,9 +140,9 @@ export class ToolRun<Context extends CallerContext> {
   async #serialPermit(): Promise<(() => void) | null> {
     const { tool, ports } = this.#job;
     if (tool?.concurrency !== "serial") return null;
-    const permit = ports.serialTools.get(tool.name) ?? new Semaphore(1);
-    ports.serialTools.set(tool.name, permit);
-    return permit.acquire();
+    const permit = ports.serialTools.request(tool.name);
+    if (permit.state === "waiting") await permit.granted;
+    return permit.release;
   }
 
   /** Records the start mark, once for all attempts; `null`: no mark is needed. */

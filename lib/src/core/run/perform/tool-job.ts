@@ -2,6 +2,7 @@
 // its live events.
 
 import type { Directive, OpenSpan, Tool, ToolContext } from "../../engine/internal.ts";
+import type { FairShare } from "../../fair/fair-share.ts";
 import type { CallTool, ToolWaits } from "../../kernel/internal.ts";
 import type { CallerContext, Json, JsonObject, TurnEvent, Usage } from "../../model/internal.ts";
 import type { Plan } from "../plan/plan.ts";
@@ -9,7 +10,6 @@ import type { LiveOrigin, Scope, Sink } from "../ports/ports.ts";
 import type { RunSpans } from "../run-spans.ts";
 import type { CancelGrace } from "./cancel-grace.ts";
 import type { MiddlewareChain } from "./middleware-chain.ts";
-import type { Semaphore } from "./semaphore.ts";
 
 import { encodeToolValue, handlerWait, noUsage } from "../../model/internal.ts";
 import { jsonObject, read } from "../../model/parse/reading.ts";
@@ -20,10 +20,10 @@ export type ToolPorts = {
   readonly sink: Sink;
   readonly scope: Scope;
   readonly signal: AbortSignal;
-  /** The concurrency limit of the run. */
-  readonly semaphore: Semaphore;
+  /** Waits for a permit of the run. After `startNoTools`, only a call that has held one before gets one. */
+  readonly acquire: (isRetry: boolean) => Promise<() => void>;
   /** One permit for each tool with `concurrency: "serial"`, by its name. */
-  readonly serialTools: Map<string, Semaphore>;
+  readonly serialTools: FairShare;
   /**
    * Functions that abort the open calls. The run calls them when it ends, instead of one listener on `signal` for each
    * call.

@@ -74,6 +74,7 @@ export function decoder(context: WireContext): ResumableDecoder {
   return new ResponseDecoder(context);
 }
 
+// A decoder is an object of functions, which callers may take apart: they are properties, bound to the decoder.
 class ResponseDecoder implements ResumableDecoder {
   readonly counts = { understood: 0, opaque: 0, unknown: 0 };
   readonly #context: WireContext;
@@ -92,7 +93,7 @@ class ResponseDecoder implements ResumableDecoder {
     this.#items = new StreamedItems(this.#builder);
   }
 
-  push(frames: readonly Frame[]): readonly ModelEvent[] {
+  readonly push = (frames: readonly Frame[]): readonly ModelEvent[] => {
     const out: ModelEvent[] = [];
     for (const frame of frames) {
       try {
@@ -102,17 +103,17 @@ class ResponseDecoder implements ResumableDecoder {
       }
     }
     return out;
-  }
+  };
 
-  position(): { readonly responseId: string; readonly sequence: number | null } | null {
+  readonly position = (): { readonly responseId: string; readonly sequence: number | null } | null => {
     return this.#responseId === null ? null : { responseId: this.#responseId, sequence: this.#sequence };
-  }
+  };
 
-  reattach(): void {
+  readonly reattach = (): void => {
     this.#repeatedUpTo = this.#sequence;
-  }
+  };
 
-  complete(body: Json): readonly ModelEvent[] {
+  readonly complete = (body: Json): readonly ModelEvent[] => {
     if (this.#isTerminated) return [];
     const out: ModelEvent[] = this.#context.rawChunks ? [rawChunk(body)] : [];
     try {
@@ -122,14 +123,14 @@ class ResponseDecoder implements ResumableDecoder {
     }
     this.#isTerminated = true;
     return out;
-  }
+  };
 
-  end(): readonly ModelEvent[] {
+  readonly end = (): readonly ModelEvent[] => {
     const out: ModelEvent[] = [];
     const { provider } = this.#context.route;
     if (!this.#isTerminated) this.#terminate({ type: "error", error: streamFailure("interrupted", { provider }) }, out);
     return out;
-  }
+  };
 
   /** Reads one frame. The type is in the data; servers that omit it there send it as the SSE event name. */
   #readFrame({ event: eventName, data }: Frame, out: ModelEvent[]): void {

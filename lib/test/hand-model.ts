@@ -49,12 +49,16 @@ export function handModel(): HandModel {
         const queue = new ReplyQueue(request, signal);
         calls.push(queue.call);
         for (const resolve of waiting.get(calls.length) ?? []) resolve(queue.call);
-        yield [{ type: "message_started", message: assistant("") }];
-        for (;;) {
-          const { events, last, taken } = await queue.next();
-          yield events;
-          taken();
-          if (last) return;
+        try {
+          yield [{ type: "message_started", message: assistant("") }];
+          for (;;) {
+            const { events, last, taken } = await queue.next();
+            yield events;
+            taken();
+            if (last) return;
+          }
+        } finally {
+          queue.close();
         }
       },
     }),
@@ -70,8 +74,7 @@ class ReplyQueue {
   #calls = 0;
 
   constructor(request: ModelRequest, signal: AbortSignal) {
-    const aborted = () => this.#wake?.();
-    signal.addEventListener("abort", aborted, { once: true });
+    signal.addEventListener("abort", this.#onAbort, { once: true });
     this.call = {
       request,
       signal,
@@ -92,6 +95,13 @@ class ReplyQueue {
         void this.#push([{ type: "error", error: adapterFailure("provider_unavailable", { provider: "hand" }) }], true),
     };
   }
+
+  /** Removes the abort listener: all calls of a turn get the same signal. */
+  close(): void {
+    this.call.signal.removeEventListener("abort", this.#onAbort);
+  }
+
+  readonly #onAbort = (): void => this.#wake?.();
 
   async next(): Promise<QueuedEvents> {
     for (;;) {

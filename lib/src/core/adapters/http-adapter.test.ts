@@ -6,12 +6,13 @@ import type { Failure } from "everturn/model";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 
+import { getEventListeners } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { anthropic, azure, chat, engine, generate, openaiCompatible, providers, stream } from "everturn";
+import { anthropic, azure, chat, engine, generate, openaiCompatible, providers, stream, tool } from "everturn";
 import { modelRef, request as asked, user } from "everturn/model";
 import { handClock } from "everturn/testing";
 import * as fc from "fast-check";
@@ -614,6 +615,36 @@ describe("a fetch that ignores its signal", () => {
     };
     const reading = adapter.stream(request, { ...call, rawChunks: false, attempt: 1 })[Symbol.asyncIterator]();
     await expect(reading.next()).rejects.toThrow("gone");
+  });
+
+  test("leaves no abort listener on the signal that all calls of a run get", async () => {
+    let requests = 0;
+    const toolCall = [{ index: 0, id: "c", type: "function", function: { name: "look", arguments: "{}" } }];
+    const fetch = () => {
+      requests += 1;
+      if (requests % 2 === 1) return Promise.resolve(new Response("", { status: 503 }));
+      const body = requests < 8 ? `${chunk({ tool_calls: toolCall })}${chunk({}, "tool_calls")}` : hello;
+      return Promise.resolve(new Response(body, { headers: events }));
+    };
+    const adapter = openaiCompatible({ baseURL: base, name: "local", fetch });
+    const signals: AbortSignal[] = [];
+    const listeners: number[] = [];
+    const recording: typeof adapter = {
+      ...adapter,
+      stream: (request, call) => {
+        signals.push(call.signal);
+        listeners.push(getEventListeners(call.signal, "abort").length);
+        return adapter.stream(request, call);
+      },
+    };
+    const look = tool({ name: "look", description: "Looks.", schema: { type: "object" }, handler: () => "seen" });
+    const retry = { baseDelayMs: 0, jitterMs: 0 };
+    const result = await chat(engine({ adapter: recording, model: "m", tools: [look], retry }), "hi");
+    expect(result.haltedReason).toBe("completed");
+    expect(signals).toHaveLength(8);
+    expect(new Set(signals).size).toBe(1);
+    expect(new Set(listeners).size).toBe(1);
+    expect(signals.map((signal) => getEventListeners(signal, "abort").length)).toEqual(signals.map(() => 0));
   });
 
   test("fails the call if it returns nothing or a locked body", async () => {

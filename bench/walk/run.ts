@@ -1,6 +1,8 @@
 // `npm run walk`: prints the path of one message file by file, and the counts of `npm run check:counts`. `--json`
 // prints the same as one JSON value. Needs no build.
 //
+// The stops of the message between an HTTP request and the accepting batch are counted apart (request-stops.ts).
+//
 // Files are listed by the phase in which they are first entered, and within a phase by layer, from the runtime down: V8
 // counts calls and does not say in which order they happen. Everything is measured on the sources, file by file; the
 // published files are bundled.
@@ -13,6 +15,7 @@ import { fileURLToPath } from "node:url";
 import { countRepository, formatCounts } from "../../tools/counts/counts.ts";
 import { CallCounter } from "./call-counter.ts";
 import { walkMessage } from "./message-path.ts";
+import { stopsOfRequest } from "./request-stops.ts";
 
 type FileOnPath = {
   readonly file: string;
@@ -29,6 +32,7 @@ const manifest = fileURLToPath(import.meta.resolve("everturn/package.json"));
 const counter = new CallCounter(new URL("./src/", import.meta.resolve("everturn/package.json")).href);
 const path = await walkMessage(counter);
 counter.stop();
+const stops = await stopsOfRequest();
 
 const files = filesOf(path.phases);
 if (files.length === 0) throw new Error("no call was counted: run this with --conditions=source");
@@ -40,13 +44,16 @@ const totals = {
   reads: path.reads.length,
   queries: path.reads.flat().length,
   writes: path.writes.length,
+  stops: stops.length,
   planRun: sum(calledFunctions.filter(({ name }) => name === "planRun").map(({ calls }) => calls)),
 };
 const counts = countRepository(join(dirname(manifest), ".."));
 
 if (process.argv.includes("--json")) {
   const phases = path.phases.map(({ after, called }) => ({ after, called }));
-  console.log(JSON.stringify({ totals, files, phases, reads: path.reads, writes: path.writes, counts }, null, 1));
+  console.log(
+    JSON.stringify({ totals, files, phases, reads: path.reads, writes: path.writes, stops, counts }, null, 1),
+  );
 } else {
   printPath();
   console.log(`\n${formatCounts(counts)}`);
@@ -87,6 +94,8 @@ function printPath(): void {
   }
   console.log("\ntotals");
   for (const [name, value] of Object.entries(totals)) row(name, String(value));
+  console.log("\nstops from the HTTP request to the batch that accepts the message");
+  for (const [number, stop] of stops.entries()) console.log(`  ${number + 1}. ${stop.file} ${stop.function}`);
   storageCalls("reads", path.reads);
   storageCalls("writes", path.writes);
 }

@@ -13,9 +13,13 @@ test("npm run walk prints the path of a message and the counts of the repository
     cwd: root,
     maxBuffer: 1 << 26,
   });
-  const { totals, counts } = JSON.parse(stdout);
+  const { totals, counts, stops } = JSON.parse(stdout);
   expect(totals.files).toBeGreaterThan(0);
   expect(totals.planRun).toBe(1);
+  expect(totals.reads).toBe(1);
+  // Each layer between the handler and the storage that only forwards is a stop more.
+  expect(totals.stops).toBeLessThanOrEqual(14);
+  expect([stops[0].file, stops.at(-1).file]).toEqual(["serve/http/handler.ts", "durable/drive/growing-lease.ts"]);
   expect(counts.floors.map(({ name }: { readonly name: string }) => name)).toEqual(
     expect.arrayContaining(["lib/src/testing", "apps/server", "apps/cli", "apps/studio", "tools"]),
   );

@@ -41,6 +41,19 @@ describe("systemClock", () => {
     await vi.advanceTimersByTimeAsync(days);
     await sleep;
   });
+
+  test("a timer calls its function once, also after a delay beyond the maximum of setTimeout, unless it is cancelled", async () => {
+    const days = 24 * 3_600_000;
+    let acts = 0;
+    startTimer(systemClock, 30 * days, () => (acts += 1));
+    const cancel = startTimer(systemClock, 30 * days, () => (acts += 100));
+    await vi.advanceTimersByTimeAsync(29 * days);
+    expect(acts).toBe(0);
+    cancel();
+    await vi.advanceTimersByTimeAsync(40 * days);
+    expect(acts).toBe(1);
+    expect(vi.getTimerCount()).toBe(0);
+  });
 });
 
 describe("startTimer and startInterval", () => {

@@ -17,30 +17,36 @@ export type CodecLoader = {
   readonly load: () => Promise<Codec>;
 };
 
+/** Keeps the codec when it is loaded: an `import()` costs some microseconds at every call. */
+function loadOnce(load: () => Promise<Codec>): () => Promise<Codec> {
+  let loaded: Codec | null = null;
+  return async () => (loaded ??= await load());
+}
+
 export const openaiChatLoader: CodecLoader = {
   api: "openai-chat",
   hasBackground: false,
   countsTokens: false,
-  load: async () => (await import("./openai-chat/codec.ts")).openaiChat,
+  load: loadOnce(async () => (await import("./openai-chat/codec.ts")).openaiChat),
 };
 
 export const openaiResponsesLoader: CodecLoader = {
   api: "openai-responses",
   hasBackground: true,
   countsTokens: true,
-  load: async () => (await import("./openai-responses/codec.ts")).openaiResponses,
+  load: loadOnce(async () => (await import("./openai-responses/codec.ts")).openaiResponses),
 };
 
 export const anthropicMessagesLoader: CodecLoader = {
   api: "anthropic-messages",
   hasBackground: false,
   countsTokens: true,
-  load: async () => (await import("./anthropic/codec.ts")).anthropicMessages,
+  load: loadOnce(async () => (await import("./anthropic/codec.ts")).anthropicMessages),
 };
 
 export const geminiGenerateContentLoader: CodecLoader = {
   api: "gemini",
   hasBackground: false,
   countsTokens: true,
-  load: async () => (await import("./gemini/codec.ts")).geminiGenerateContent,
+  load: loadOnce(async () => (await import("./gemini/codec.ts")).geminiGenerateContent),
 };

@@ -18,7 +18,9 @@ export class CancelGrace {
   readonly #clock: Clock;
   /** Ids of call effects whose handler has started and whose response the turn has not accepted. */
   readonly #started = new Set<string>();
-  readonly #over = new AbortController();
+  /** Ends the wait; `null`: none has begun. Most runs are never cancelled, so it is created with the wait. */
+  #over: AbortController | null = null;
+  #isOver = false;
   #isCancelled = false;
 
   /** `ms`: the length of the grace in milliseconds; 0: none. */
@@ -34,7 +36,7 @@ export class CancelGrace {
 
   /** Is the run cancelled, and may its started calls still answer? */
   get isOpen(): boolean {
-    return this.#isCancelled && !this.#over.signal.aborted;
+    return this.#isCancelled && !this.#isOver;
   }
 
   /** Has a handler started whose response the turn has not accepted? */
@@ -66,14 +68,16 @@ export class CancelGrace {
   /** Starts the grace and resolves when it is over. */
   async wait(): Promise<void> {
     this.#isCancelled = true;
-    const { signal } = this.#over;
+    this.#over = new AbortController();
+    if (this.#isOver) this.#over.abort();
     // The sleep rejects when the last call ends first.
-    await this.#clock.sleep(this.#ms, signal).catch(() => undefined);
+    await this.#clock.sleep(this.#ms, this.#over.signal).catch(() => undefined);
     this.close();
   }
 
   /** Ends the grace: after the last call, and when the run is over. */
   close(): void {
-    this.#over.abort();
+    this.#isOver = true;
+    this.#over?.abort();
   }
 }

@@ -35,6 +35,7 @@ import {
   runOptionTable,
 } from "../../engine/internal.ts";
 import { MisuseError } from "../../model/internal.ts";
+import { isPlainObject } from "../../model/parse/reading.ts";
 
 /**
  * The options of a run, each from the first source that sets it. An option that no source sets is absent, unless the
@@ -57,14 +58,21 @@ export function resolvedOptions<Context extends CallerContext>(
   const fields = { instructions, toolExecutor, toolResultEncoder, ...maxTurnsOf(engine.params) };
   const sources: readonly Source<ChatOptions<Context>>[] = [call, session, engine.options, fields];
   const options: { -readonly [Name in RunOptionName]?: ChatOptions<Context>[Name] } = {};
-  const resolve = <Name extends RunOptionName>(name: Name): void => {
-    const source = sources.find((candidate) => (candidate[name] ?? null) !== null);
-    const value = source?.[name];
-    if (value !== undefined && value !== null) options[name] = value;
+  const resolve = <Name extends RunOptionName>(source: Source<ChatOptions<Context>>, name: Name): void => {
+    const value = source[name];
+    if ((options[name] ?? null) === null && value !== undefined && value !== null) options[name] = value;
   };
-  runOptionNames.forEach(resolve);
+  for (const source of sources) for (const name of optionsIn(source)) resolve(source, name);
   const { redact: _, ...defaults } = configuration();
   return { ...defaults, ...options };
+}
+
+/**
+ * The options that an object may have. Most of the options are set nowhere, so only those are visited that a plain
+ * object has; an object with a prototype of its own may inherit any.
+ */
+function optionsIn(source: object): readonly RunOptionName[] {
+  return isPlainObject(source) ? Object.keys(source).filter(isRunOption) : runOptionNames;
 }
 
 /** A source of options. `null` and `undefined` are no value. */
@@ -82,7 +90,7 @@ function maxTurnsOf({ maxTurns }: JsonObject): { readonly maxTurns?: number } {
  * options are not read and not checked: an open turn must not fail after a deploy.
  */
 export function checkValues<Context extends CallerContext>(options: ChatOptions<Context>, isNew: boolean): void {
-  for (const name of runOptionNames) {
+  for (const name of optionsIn(options)) {
     const value: unknown = options[name];
     const { kind, number, words, pinned }: OptionRow = runOptionTable[name];
     if (value === undefined || (!isNew && pinned !== "no")) continue;

@@ -56,7 +56,7 @@ export { fineMs, fineQuery, foldRollups, keepMs, readable } from "./work/fold-ro
 export { branchId, isForkOfChat } from "./sessions/branches.ts";
 export type { SessionChoice } from "./sessions/browse.ts";
 export { readableHead } from "./sessions/browse.ts";
-export { summary as sessionSummary } from "./sessions/handles.ts";
+export { summary as sessionSummary } from "./sessions/session-summary.ts";
 export type { VerbOptionsWith } from "./drive/durable-options.ts";
 export { verbOptionTable } from "./drive/durable-options.ts";
 export type { TokenAnswer } from "./accept/tokens.ts";

@@ -398,7 +398,7 @@ export function runtime(options: RuntimeOptions): Runtime {
     readPermits: new FairShare(readsAtOnce),
     outputChecks: new OutputChecks(),
     forkPermits: new FairShare({ each: 1, total: 8 }),
-    endWaits: new Map(),
+    endReads: new Map(),
     pinned: new StoredPinned(clock),
   };
   const drives = options.drive ?? true;

@@ -62,8 +62,8 @@ export type RuntimeContext = {
   readonly outputChecks: OutputChecks;
   /** Forks of a tenant run one after the other: each holds a copy of its history. */
   readonly forkPermits: FairShare;
-  /** The waits for the ends of turns, by session and turn (`sessions/handles.ts`). */
-  readonly endWaits: Map<string, Promise<TurnEnd>>;
+  /** The waits for the ends of turns and the reads after them, by session and turn (`sessions/turn-end.ts`). */
+  readonly endReads: Map<string, Promise<TurnEnd | null>>;
   /** The pinned configurations that this process has stored. */
   readonly pinned: StoredPinned;
 };

@@ -33,7 +33,7 @@ import { keyOf } from "../rows/session-key.ts";
 import { ownerLabel } from "../rows/session-write.ts";
 import { readValue, writeValue } from "../rows/stored.ts";
 import { forkOriginOf } from "./fork-origin.ts";
-import { summary } from "./handles.ts";
+import { summary } from "./session-summary.ts";
 
 /** The session as of its last boundary commit, and its open turn; `null`: there is no such session. */
 export async function getSession(

@@ -136,12 +136,37 @@ describe("counts of a repository", () => {
 
   test("the longest functions have the name of their class, variable or property", async () => {
     const { longestFunctions } = countRepository(await repository());
-    expect(longestFunctions).toEqual([
+    expect(longestFunctions).toMatchObject([
       { name: "Page", place: "apps/page/src/page.tsx:1", lines: 5 },
       { name: "more", place: "lib/src/http/routes.ts:3", lines: 4 },
       { name: "Slots.take", place: "lib/src/http/slots.ts:7", lines: 4 },
       { name: "(anonymous)", place: "lib/src/http/slots.ts:8", lines: 1 },
     ]);
+  });
+
+  test("functions of core and durable with more than 120 lines or 6 parameters are found", async () => {
+    const ofLines = (lines: number) => `() => {\n${"  // A comment.\n  call();\n".repeat(lines - 2)}};\n`;
+    const text = [
+      `export const long = ${ofLines(121)}`,
+      `export const longest = ${ofLines(120)}`,
+      "export class Pool {\n  constructor(a, b, c, d, e, f, g) {}\n  take(a, b, c, d, e, f) {}\n}\n",
+    ].join("");
+    const counts = countRepository(
+      await repository({
+        ...files,
+        "lib/src/core/a.ts": text,
+        "lib/src/durable/b.ts": text,
+        "lib/src/http/c.ts": text,
+      }),
+    );
+    expect(counts.exceeding.map(({ name, place, lines, parameters }) => [name, place, lines, parameters])).toEqual(
+      ["lib/src/core/a.ts", "lib/src/durable/b.ts"].flatMap((path) => [
+        ["long", `${path}:1`, 121, 0],
+        ["Pool.constructor", `${path}:480`, 1, 7],
+      ]),
+    );
+    expect(formatCounts(counts)).toContain("functions over 120 lines or 6 parameters");
+    expect(countRepository(await repository()).exceeding).toEqual([]);
   });
 
   test("the table is aligned", async () => {

@@ -1,6 +1,6 @@
 // Counts the concepts of the library and the lines of its code, from the code itself: tables, run options, members of
 // `Runtime`, HTTP operations, concurrency primitives, entry points, public names, lines by floor, and the longest
-// functions.
+// functions. Functions of `core` and `durable` that exceed `functionLimits` are listed, and fail the command.
 //
 // Everything is read from syntax trees, so nothing has to be built or loaded. Declarations are found by their names and
 // not by their paths, so the counts do not depend on the folders below lib/src. What is not understood, or not found,
@@ -22,7 +22,9 @@ export type Counts = {
   readonly primitives: readonly Primitive[];
   readonly floors: readonly Floor[];
   /** By lines, the longest first. */
-  readonly longestFunctions: readonly LongFunction[];
+  readonly longestFunctions: readonly CountedFunction[];
+  /** The functions that exceed `functionLimits`. */
+  readonly exceeding: readonly CountedFunction[];
 };
 
 /**
@@ -34,7 +36,13 @@ type Primitive = { readonly name: string; readonly shares: string };
 /** A folder of the repository. Lines are counted without comments and blank lines, files without tests. */
 type Floor = { readonly name: string; readonly files: number; readonly lines: number };
 
-type LongFunction = { readonly name: string; readonly place: string; readonly lines: number };
+/** `parameters`: the positional ones. */
+type CountedFunction = {
+  readonly name: string;
+  readonly place: string;
+  readonly lines: number;
+  readonly parameters: number;
+};
 
 /** A counted file, by its absolute path. */
 type Source = { readonly file: string; readonly floor: string };
@@ -42,12 +50,16 @@ type Source = { readonly file: string; readonly floor: string };
 /** How many functions are listed. */
 const listedFunctions = 5;
 
+/** What a function or constructor of these floors may have at most: a longer one does several things. */
+const functionLimits = { floors: ["lib/src/core", "lib/src/durable"], lines: 120, parameters: 6 };
+
 /** Counts a repository: the library in `lib`, the applications in `apps/*` that have a folder `src`, and `tools`. */
 export function countRepository(root: string): Counts {
   const sources = sourcesOf(root);
   const entries = entryPoints(join(root, "lib"));
   const publicNames = new Map([...entries.values()].flatMap((file) => [...exportedNames(file)]));
   const primitives = sources.flatMap(({ file }) => primitivesIn(file));
+  const functions = sources.flatMap(({ file, floor }) => functionsIn(file, root).map((one) => ({ ...one, floor })));
   const concepts = [
     { name: "tables", count: objectKeys(...declaredAs("storageTables")).length },
     { name: "run options", count: objectKeys(fileThatDeclares("runOptionTable"), "runOptionTable").length },
@@ -65,10 +77,12 @@ export function countRepository(root: string): Counts {
     concepts,
     primitives: primitives.toSorted((left, right) => (left.name < right.name ? -1 : 1)),
     floors: floorsOf(sources),
-    longestFunctions: sources
-      .flatMap(({ file }) => functionsIn(file, root))
-      .toSorted((left, right) => right.lines - left.lines)
-      .slice(0, listedFunctions),
+    longestFunctions: functions.toSorted((left, right) => right.lines - left.lines).slice(0, listedFunctions),
+    exceeding: functions.filter(
+      ({ floor, lines, parameters }) =>
+        functionLimits.floors.includes(floor) &&
+        (lines > functionLimits.lines || parameters > functionLimits.parameters),
+    ),
   };
 
   /** The file and the name by which a public name is declared. */
@@ -89,7 +103,7 @@ export function countRepository(root: string): Counts {
 }
 
 /** The counts as a table. */
-export function formatCounts({ concepts, primitives, floors, longestFunctions }: Counts): string {
+export function formatCounts({ concepts, primitives, floors, longestFunctions, exceeding }: Counts): string {
   const all = {
     name: "all",
     files: sum(floors.map(({ files }) => files)),
@@ -106,6 +120,10 @@ export function formatCounts({ concepts, primitives, floors, longestFunctions }:
     "",
     "longest functions, in the same lines",
     ...aligned(longestFunctions.map(({ name, place, lines }) => [name, number(lines), place])),
+    ...(exceeding.length === 0
+      ? []
+      : ["", `functions over ${functionLimits.lines} lines or ${functionLimits.parameters} parameters`]),
+    ...aligned(exceeding.map(({ name, place, lines, parameters }) => [name, number(lines), number(parameters), place])),
   ].join("\n");
 }
 
@@ -187,16 +205,20 @@ function linesOf(code: string): number {
  * The functions of a file. One without a name of its own has the name of the variable, property or method that it is
  * the value of.
  */
-function functionsIn(file: string, root: string): readonly LongFunction[] {
+function functionsIn(file: string, root: string): readonly CountedFunction[] {
   const parsed = moduleOf(file);
   const code = withoutComments(parsed);
-  const found: LongFunction[] = [];
+  const found: CountedFunction[] = [];
   const names = new Map<object, string>();
   const classes: string[] = [];
-  const add = (node: { readonly start: number; readonly end: number }, own: string | undefined): void => {
+  const add = (
+    node: { readonly start: number; readonly end: number; readonly params: readonly unknown[] },
+    own: string | undefined,
+  ): void => {
     const line = parsed.text.slice(0, node.start).split("\n").length;
     const name = own ?? names.get(node) ?? "(anonymous)";
-    found.push({ name, place: `${relative(root, file)}:${line}`, lines: linesOf(code.slice(node.start, node.end)) });
+    const lines = linesOf(code.slice(node.start, node.end));
+    found.push({ name, place: `${relative(root, file)}:${line}`, lines, parameters: node.params.length });
   };
   const nameValue = (key: { readonly start: number; readonly end: number }, value: object | null): void => {
     if (value !== null) names.set(value, parsed.text.slice(key.start, key.end));

@@ -1,7 +1,9 @@
-// `npm run check:counts`: prints the counts of the repository (counts.ts).
+// `npm run check:counts`: prints the counts of the repository (counts.ts). Fails if a function exceeds the limits.
 
 import { join } from "node:path";
 
 import { countRepository, formatCounts } from "./counts.ts";
 
-console.log(formatCounts(countRepository(join(import.meta.dirname, "../.."))));
+const counts = countRepository(join(import.meta.dirname, "../.."));
+console.log(formatCounts(counts));
+if (counts.exceeding.length > 0) process.exitCode = 1;

@@ -554,14 +554,14 @@ describe("[lash 84] leases", () => {
     const stuck = row({ owner: "a", process: null, token: token(1), ttlMs: 30_000 }, 31_000, 7);
     const seen = { token: token(1), expires: 7, since: 1000 };
     const claimed = (now: number, observed: typeof seen | null) =>
-      claim(key, stuck, "b", at(now), leaseTimings, observed);
+      claim(key, stuck, "b", at(now), leaseTimings, { observed });
     expect(claimed(40_000, null).type).toBe("busy");
     expect(claimed(30_999, seen).type).toBe("busy");
     expect(claimed(31_000, { ...seen, expires: 8 }).type).toBe("busy");
     // A renewal keeps the tag, so the claim compares the expiry too.
     expect(claimed(31_000, seen)).toMatchObject({ type: "acquired", check: { tag: token(1), expires: 7 } });
     const usual = row({ owner: "a", process: null, token: token(1), ttlMs: 30_000 }, 30_000, 7);
-    expect(claim(key, usual, "b", at(90_000), leaseTimings, seen).type).toBe("busy");
+    expect(claim(key, usual, "b", at(90_000), leaseTimings, { observed: seen }).type).toBe("busy");
   });
 
   test("end for their holder when its wall clock or its monotonic clock passes the deadline", () => {

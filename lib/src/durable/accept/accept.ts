@@ -318,13 +318,13 @@ async function turnOf(
   const startedBy = [...new Set([...earlier, ...caller])];
   const options = withLimitKey(context, decision.options);
   const request = { ...plainRequest, verb, engine, options, context: turnContext, startedBy, ...turnInput, trace };
-  return newTurn(context, key, id, session, history, request, now);
+  return newTurn(context, { key, id, session, history, request, now });
 }
 
 /** The changes that claim the lease of a session; `null`: another process holds it. */
 function claimFor(context: VerbContext, { key, leaseRow }: SessionBefore) {
   const { owner, clock, storage, lease } = context;
-  const claimed = claim(keyOf(key), leaseRow, owner(), clock, lease, null, storage.liveness ?? null);
+  const claimed = claim(keyOf(key), leaseRow, owner(), clock, lease, { liveness: storage.liveness ?? null });
   if (claimed.type === "busy") return null;
   return { lease: claimed.lease, changes: { checks: [claimed.check], removals: [], puts: [claimed.put] } };
 }

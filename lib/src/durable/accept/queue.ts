@@ -157,5 +157,6 @@ async function pinnedFor(
   const start = { engine, options, context: turnContext };
   const request = { ...plainRequest, verb: "chat", ...start, ...inputOf(id, [entry]) } as const;
   const history = await historyOf(context, session);
-  return (await newTurn(context, session.key, id, session.head.session, history, request, entry.at)).pinned;
+  const { key, head } = session;
+  return (await newTurn(context, { key, id, session: head.session, history, request, now: entry.at })).pinned;
 }

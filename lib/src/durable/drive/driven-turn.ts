@@ -153,5 +153,5 @@ export async function storedPlan(
     throw new RuntimeError("corrupt_row", { message: `the pinned configuration of turn ${id} is not in the storage` });
   }
   const pinned = orThrow(readPinned(readValue("contents", contents)));
-  return planTurn(context, key, id, start, head.session, history, pinned, engine);
+  return planTurn(context, { key, id, start, session: head.session, history }, pinned, engine);
 }

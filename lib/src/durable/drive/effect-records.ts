@@ -26,18 +26,25 @@ import { engineOf } from "./context.ts";
 /** The name of the record that is the start mark of a tool. */
 const started = "started";
 
+/** The turn that records belong to. `before`: the records of earlier holders of the lease, by `recordName`. */
+type RecordedTurn = { readonly at: Key; readonly start: TurnStart; readonly before: ReadonlyMap<string, Json> };
+
+/** The lease under which records are written. Both functions reject if the lease is lost. */
+type RecordingLease = {
+  readonly holder: LeaseHolder;
+  /** Writes a batch under the lease. */
+  readonly write: (changes: Changes) => Promise<void>;
+  /** Checks the lease before an effect. */
+  readonly ensure: () => void | Promise<void>;
+};
+
 /** The records of one turn. */
 export class EffectRecords implements Scope {
   readonly #context: Pick<RuntimeContext, "engines">;
-  readonly #at: Key;
-  readonly #start: TurnStart;
-  /** Records of earlier holders of the lease, by `recordName`. */
-  readonly #before: ReadonlyMap<string, Json>;
+  readonly #turn: RecordedTurn;
+  readonly #lease: RecordingLease;
   /** Records that this process has written, by `recordName`. */
   readonly #written = new Set<string>();
-  readonly #holder: LeaseHolder;
-  readonly #write: (changes: Changes) => Promise<void>;
-  readonly #ensure: () => void | Promise<void>;
   /**
    * How many tools of a batch run at once (permits of `core/run/perform/perform.ts`), by the pinned limits of the
    * turn.
@@ -46,50 +53,34 @@ export class EffectRecords implements Scope {
   /** The batch of calls whose start marks have been built. */
   #marked: readonly SlottedCall[] | null = null;
 
-  /**
-   * `write` writes a batch under the lease; `ensure` checks the lease before an effect. Both reject if the lease is
-   * lost.
-   */
-  constructor(
-    context: Pick<RuntimeContext, "engines">,
-    at: Key,
-    start: TurnStart,
-    holder: LeaseHolder,
-    before: ReadonlyMap<string, Json>,
-    write: (changes: Changes) => Promise<void>,
-    ensure: () => void | Promise<void>,
-  ) {
+  constructor(context: Pick<RuntimeContext, "engines">, turn: RecordedTurn, lease: RecordingLease) {
     this.#context = context;
-    this.#at = at;
-    this.#start = start;
-    this.#holder = holder;
-    this.#before = before;
-    this.#write = write;
-    this.#ensure = ensure;
+    this.#turn = turn;
+    this.#lease = lease;
   }
 
   get tenant(): string {
-    return String(this.#at[0]);
+    return String(this.#turn.at[0]);
   }
 
   get epoch(): number {
-    return this.#holder.epoch;
+    return this.#lease.holder.epoch;
   }
 
   /** Checks the lease before an effect. */
-  readonly ensure = (): void | Promise<void> => this.#ensure();
+  readonly ensure = (): void | Promise<void> => this.#lease.ensure();
 
   /**
    * Returns a record of an earlier holder; `null`: there is none. Records of this process are not found: the performer
    * has the value.
    */
-  readonly find = (effectId: string, name: string): Json => this.#before.get(recordName(effectId, name)) ?? null;
+  readonly find = (effectId: string, name: string): Json => this.#turn.before.get(recordName(effectId, name)) ?? null;
 
   /** Writes a record once. */
   readonly record = async (effectId: string, name: string, value: Json): Promise<void> => {
     const id = recordName(effectId, name);
     if (this.#written.has(id)) return;
-    await this.#write(putting(recordPut(this.#at, effectId, name, value)));
+    await this.#lease.write(putting(recordPut(this.#turn.at, effectId, name, value)));
     this.#written.add(id);
   };
 
@@ -100,7 +91,7 @@ export class EffectRecords implements Scope {
 
   /** The names of the child turns that a call ran under earlier holders of the lease. */
   childrenOf(effectId: string): readonly string[] {
-    return [...this.#before.keys()].flatMap((id) => {
+    return [...this.#turn.before.keys()].flatMap((id) => {
       const [effect, name = ""]: readonly string[] = JSON.parse(id);
       return effect === effectId && name.startsWith("child/") ? [name] : [];
     });
@@ -123,16 +114,16 @@ export class EffectRecords implements Scope {
       slots -= 1;
       const mark = slots < 0 ? null : this.#markOf(effect, turn);
       const id = recordName(effect.id, started);
-      if (mark === null || this.#written.has(id) || this.#before.has(id)) return [];
+      if (mark === null || this.#written.has(id) || this.#turn.before.has(id)) return [];
       this.#written.add(id);
-      return [recordPut(this.#at, effect.id, started, mark)];
+      return [recordPut(this.#turn.at, effect.id, started, mark)];
     });
   }
 
   /** Returns whether the call takes a slot without waiting for an approval or a hook. */
   #startsAtOnce(effect: Effect, turn: Turn): effect is CallTool {
     if (effect.type !== "call_tool") return false;
-    const { options } = engineOf(this.#context, this.#start.engine);
+    const { options } = engineOf(this.#context, this.#turn.start.engine);
     const spec = specOf(effect, turn);
     if (spec === undefined || options.hooks?.beforeTool !== undefined) return false;
     return effect.decision !== null || (!spec.needsApproval && !spec.manual);

@@ -293,7 +293,7 @@ export class LeaseHolder {
         return;
       }
       if (row.tag !== token) throw this.lost();
-      const claimed = claim(key, row, this.#lease.owner, clock, timings, null, storage.liveness ?? null);
+      const claimed = claim(key, row, this.#lease.owner, clock, timings, { liveness: storage.liveness ?? null });
       // A concurrent write of this process has renewed it.
       if (claimed.type === "busy") return;
       // A claim of an input is void under another epoch. The inputs that this process has claimed move to the next

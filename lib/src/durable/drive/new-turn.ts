@@ -66,6 +66,16 @@ export function newTurnId(): string {
   return `turn-${randomText(10)}`;
 }
 
+/** What a turn is built from: the session before the turn, the input of the turn, and the time of its acceptance. */
+export type TurnBasis = {
+  readonly key: SessionKey;
+  readonly id: string;
+  readonly session: Session<JsonObject>;
+  readonly history: TurnHistory;
+  readonly request: TurnRequest;
+  readonly now: number;
+};
+
 /** A turn to be accepted, with the plan that drives it. */
 export type PlannedTurn = NewTurn & { readonly plan: Plan };
 
@@ -76,30 +86,18 @@ export type NextPlannedTurn = NewTurn & { readonly plan: Plan | null };
  * Builds a turn that follows `history`. Rejects with what `planRun` throws: misuse, an engine without an adapter, or a
  * model whose price is unknown although a cost budget needs it.
  */
-export async function newTurn(
-  context: RuntimeContext,
-  key: SessionKey,
-  id: string,
-  session: Session<JsonObject>,
-  history: TurnHistory,
-  request: TurnRequest,
-  now: number,
-): Promise<PlannedTurn> {
+export async function newTurn(context: RuntimeContext, basis: TurnBasis): Promise<PlannedTurn> {
+  const { request, session } = basis;
   const start = { ...request, revision: kernelRevision, spentBefore: session.usage };
-  const plan = planTurn(context, key, id, start, session, history, null);
-  return { ...(await pinnedTurn(context, key, id, session, history, request, plan.pinned, now)), plan };
+  const plan = planTurn(context, { ...basis, start }, null);
+  return { ...(await pinnedTurn(context, basis, plan.pinned)), plan };
 }
 
 /** A turn with a configuration that was pinned before. */
 async function pinnedTurn(
-  context: RuntimeContext,
-  key: SessionKey,
-  id: string,
-  session: Session<JsonObject>,
-  history: TurnHistory,
-  request: TurnRequest,
+  { retentionMs }: RuntimeContext,
+  { key, id, session, history, request, now }: TurnBasis,
   pinned: Pinned,
-  now: number,
 ): Promise<NewTurn> {
   const start: TurnStart = {
     ...request,
@@ -111,7 +109,6 @@ async function pinnedTurn(
     spentBefore: session.usage,
     acceptedAt: now,
   };
-  const { retentionMs } = context;
   // Outlasts the journals that need the configuration for `export`. `work/collect.ts` removes expired ones that no open
   // turn uses.
   const pinnedTtlMs = retentionMs === null ? null : 2 * Math.ceil(retentionMs) + dayMs;
@@ -136,17 +133,16 @@ const ownParts: readonly string[] = ["environment", "params", "policy"];
 /** The fields of `TurnStart` that a plan depends on. */
 type PlannedStart = TurnRequest & Pick<TurnStart, "revision" | "spentBefore">;
 
+/** What the plan of a turn depends on, beside the engine. */
+type PlanBasis = Pick<TurnBasis, "key" | "id" | "session" | "history"> & { readonly start: PlannedStart };
+
 /**
  * Builds the plan of a turn. `pinned`: the configuration of a turn that was accepted before; `null`: the turn is new
  * and gets the engine's.
  */
 export function planTurn(
   context: Pick<RuntimeContext, "engines">,
-  key: SessionKey,
-  id: string,
-  start: PlannedStart,
-  session: Session<JsonObject>,
-  history: TurnHistory,
+  { key, id, start, session, history }: PlanBasis,
   pinned: Pinned | null,
   engine: Engine = engineOf(context, start.engine),
 ): Plan {
@@ -211,7 +207,10 @@ export async function followingTurn(
   const own = queued ?? { ...last, id: newTurnId(), trace: continuedTrace(last) };
   const stored = queued?.pinned ?? null;
   const pinned = async () => stored ?? pinnedOf(storage, key, last);
-  const turn = await turnOfInput(context, key, own, session, history, entries, now, pinned);
+  const { engine, options, context: turnContext, startedBy, trace, id } = own;
+  const start = { engine, options, context: turnContext, startedBy, trace };
+  const request = { ...plainRequest, verb: "chat", ...start, ...inputOf(id, entries) } as const;
+  const turn = await turnOfInput(context, { key, id, session, history, request, now }, pinned);
   if (turn === null) return { turn: null, changes: unchanged };
   // Concurrently withdrawn input fails a check, and the commit builds the turn again without it.
   const checks = inputs.map(({ row: { key: at, tag } }): Check => ({ table: "inbox", key: at, tag }));
@@ -251,27 +250,20 @@ async function pinnedOf(storage: HostStorage, { tenant }: SessionKey, { pinned }
  */
 async function turnOfInput(
   context: RuntimeContext,
-  key: SessionKey,
-  { engine, options, context: turnContext, startedBy, id, trace }: TurnOfInput,
-  session: Session<JsonObject>,
-  history: TurnHistory,
-  entries: readonly InboxEntry[],
-  now: number,
+  basis: TurnBasis,
   pinned: () => Promise<Json | null>,
 ): Promise<NextPlannedTurn | null> {
-  const start = { engine, options, context: turnContext, startedBy, trace };
-  const request = { ...plainRequest, verb: "chat", ...start, ...inputOf(id, entries) } as const;
   try {
-    return await newTurn(context, key, id, session, history, request, now);
+    return await newTurn(context, basis);
   } catch (error) {
     const configuration = await pinned();
     const read = configuration === null ? null : readPinned(configuration);
     if (read?.ok === true) {
-      return { ...(await pinnedTurn(context, key, id, session, history, request, read.value, now)), plan: null };
+      return { ...(await pinnedTurn(context, basis, read.value)), plan: null };
     }
     const failure = isEverturnError(error) ? error.failure : null;
-    const { tenant, session: sessionId } = key;
-    context.reportFailure({ tenant, sessionId, turnId: id, status: "left", failure, error });
+    const { tenant, session: sessionId } = basis.key;
+    context.reportFailure({ tenant, sessionId, turnId: basis.id, status: "left", failure, error });
     return null;
   }
 }

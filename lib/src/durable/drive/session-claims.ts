@@ -74,7 +74,7 @@ export class SessionClaims {
   #claimOf(key: SessionKey, row: Row | null): Claim {
     const { clock, owner, storage, lease: timings } = this.#context;
     const observed = this.#observed(key, row);
-    return claim(keyOf(key), row, owner(), clock, timings, observed, storage.liveness ?? null);
+    return claim(keyOf(key), row, owner(), clock, timings, { observed, liveness: storage.liveness ?? null });
   }
 
   /** Since when the lease row is unchanged, for a row that expires too far ahead (`rows/lease.ts`, invariant 6). */

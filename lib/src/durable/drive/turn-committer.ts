@@ -241,12 +241,12 @@ export class TurnCommitter {
     });
     this.records = new EffectRecords(
       context,
-      this.at,
-      start,
-      this.holder,
-      records,
-      (changes) => this.orStop(this.holder.write(changes).then(() => undefined)),
-      () => this.#ensure(),
+      { at: this.at, start, before: records },
+      {
+        holder: this.holder,
+        write: (changes) => this.orStop(this.holder.write(changes).then(() => undefined)),
+        ensure: () => this.#ensure(),
+      },
     );
   }
 

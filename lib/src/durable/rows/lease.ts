@@ -173,6 +173,9 @@ export type Claim =
  */
 export type Observation = { readonly token: number; readonly expires: number | null; readonly since: number };
 
+/** What shows, beside the expiry, that the holder of a lease cannot act any more. */
+type HolderEvidence = { readonly observed?: Observation | null; readonly liveness?: Liveness | null };
+
 /**
  * Decides whether a session with this lease row (`null`: none) can be claimed, and builds the claim. Writes nothing.
  */
@@ -182,8 +185,7 @@ export function claim(
   owner: string,
   clock: Clock,
   timings: LeaseTimings,
-  observed: Observation | null = null,
-  liveness: Liveness | null = null,
+  { observed = null, liveness = null }: HolderEvidence = {},
 ): Claim {
   const sentAt = instantOf(clock);
   const held = row === null ? null : readValue("leases", row);

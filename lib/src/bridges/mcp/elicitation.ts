@@ -25,14 +25,7 @@ import {
   string,
 } from "../../core/model/parse/reading.ts";
 
-type Params = {
-  readonly mode: string;
-  readonly message: string;
-  readonly requestedSchema?: JsonObject;
-  readonly url?: string;
-};
-
-const paramsShape = object<Params>({
+const paramsShape = object({
   mode: fallback(string, "form"),
   message: required(string),
   requestedSchema: optional(jsonObject),

@@ -5,7 +5,7 @@
 // secrets. A variable that is not set and has no default is an error: an empty token would be sent otherwise.
 
 import type { ReplayPolicy } from "../../core/model/internal.ts";
-import type { Shape } from "../../core/model/parse/reading.ts";
+import type { InferOptional, Shape } from "../../core/model/parse/reading.ts";
 import type { McpClient, McpOptions } from "./types.ts";
 
 import { MisuseError, renderIssue, replayPolicies } from "../../core/model/internal.ts";
@@ -22,48 +22,6 @@ import {
 } from "../../core/model/parse/reading.ts";
 import { connectMcp } from "./client.ts";
 
-/** One entry of `mcpServers`. It has either `command` or `url`. */
-export type McpServerEntry = {
-  /** How the server is reached. Default: `stdio` with `command`, `http` with `url`. */
-  readonly type?: "stdio" | "http" | "streamable-http";
-  /** The program to start. */
-  readonly command?: string;
-  readonly args?: readonly string[];
-  /** Variables for the program, besides `PATH`, `HOME` and similar. */
-  readonly env?: { readonly [name: string]: string };
-  /** The working directory of the program. */
-  readonly cwd?: string;
-  /** The URL of the MCP endpoint. */
-  readonly url?: string;
-  /** Headers of every request. */
-  readonly headers?: { readonly [name: string]: string };
-  /** `true`: the entry is ignored. Default: false. */
-  readonly disabled?: boolean;
-  /** The names of the tools that the model may call. Default: all. */
-  readonly include?: readonly string[];
-  /** Whether calls need an approval. Default: by the annotations of each tool. */
-  readonly needsApproval?: boolean;
-  /**
-   * What recovery does with a call that was running when the process died. Default: by the annotations of each tool.
-   */
-  readonly replay?: ReplayPolicy;
-  /** The time limit of a call, in milliseconds. Default: that of the run. */
-  readonly timeoutMs?: number;
-  /**
-   * `legacy`: only protocol versions before 2026-07-28, so that a program is started once and not twice. Default:
-   * `auto`.
-   */
-  readonly protocol?: "auto" | "legacy";
-};
-
-/** Options of {@link connectMcpServers}. The others apply to every server. */
-export type McpServersOptions = Omit<McpOptions, "server" | "name" | "prefix" | "include"> & {
-  /** Variables for `${NAME}`. Default: those of the process. */
-  readonly environment?: { readonly [name: string]: string | undefined };
-  /** The working directory of programs whose entry has none. Default: that of this process. */
-  readonly cwd?: string;
-};
-
 const texts: Shape<{ readonly [name: string]: string }> = (input, reading) => {
   if (!isPlainObject(input)) return reading.report("invalid_type", "must be an object of texts");
   const entries = Object.entries(input).map(([name, value]) => [name, reading.at(name, string, value)] as const);
@@ -73,21 +31,49 @@ const texts: Shape<{ readonly [name: string]: string }> = (input, reading) => {
     : reading.report("invalid_type", "must be an object of texts");
 };
 
-const entryShape = object<McpServerEntry>({
+const entryFields = {
+  /** How the server is reached. Default: `stdio` with `command`, `http` with `url`. */
   type: optional(oneOf(["stdio", "http", "streamable-http"])),
+  /** The program to start. */
   command: optional(string),
   args: optional(array(string)),
+  /** Variables for the program, besides `PATH`, `HOME` and similar. */
   env: optional(texts),
+  /** The working directory of the program. */
   cwd: optional(string),
+  /** The URL of the MCP endpoint. */
   url: optional(string),
+  /** Headers of every request. */
   headers: optional(texts),
+  /** `true`: the entry is ignored. Default: false. */
   disabled: optional(boolean),
+  /** The names of the tools that the model may call. Default: all. */
   include: optional(array(string)),
+  /** Whether calls need an approval. Default: by the annotations of each tool. */
   needsApproval: optional(boolean),
-  replay: optional(oneOf(replayPolicies)),
+  /**
+   * What recovery does with a call that was running when the process died. Default: by the annotations of each tool.
+   */
+  replay: optional(oneOf<ReplayPolicy>(replayPolicies)),
+  /** The time limit of a call, in milliseconds. Default: that of the run. */
   timeoutMs: optional(number),
+  /**
+   * `legacy`: only protocol versions before 2026-07-28, so that a program is started once and not twice. Default:
+   * `auto`.
+   */
   protocol: optional(oneOf(["auto", "legacy"])),
-});
+};
+/** One entry of `mcpServers`. It has either `command` or `url`. */
+export type McpServerEntry = InferOptional<typeof entryFields>;
+const entryShape = object(entryFields);
+
+/** Options of {@link connectMcpServers}. The others apply to every server. */
+export type McpServersOptions = Omit<McpOptions, "server" | "name" | "prefix" | "include"> & {
+  /** Variables for `${NAME}`. Default: those of the process. */
+  readonly environment?: { readonly [name: string]: string | undefined };
+  /** The working directory of programs whose entry has none. Default: that of this process. */
+  readonly cwd?: string;
+};
 
 /**
  * Connects to all servers of an object in the form of `mcpServers`. The tools of a server have its name and an

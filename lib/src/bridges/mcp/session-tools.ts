@@ -13,6 +13,7 @@
 // caller.
 
 import type { Json, JsonObject, PendingToolCall, SessionView } from "../../core/model/internal.ts";
+import type { Infer } from "../../core/model/parse/reading.ts";
 import type { TurnHandle } from "../../durable/internal.ts";
 import type { loadServer } from "./sdk.ts";
 import type { SessionsOfCaller } from "./types.ts";
@@ -36,30 +37,22 @@ type Answer = CallToolResult | InputRequiredResult;
 const uriPrefix = "everturn://sessions/";
 const newestMessages = 50;
 
-type Sent = { readonly message: string; readonly session_id?: string | null; readonly engine?: string | null };
-type Decided = {
-  readonly session_id: string;
-  readonly tool_call_id: string;
-  readonly digest: string;
-  readonly approve: boolean;
-  readonly reason?: string;
-};
-type Asked = { readonly session: string; readonly turn: string };
-
-const sentShape = object<Sent>({
+const sentShape = object({
   message: required(string),
   session_id: optional(nullable(string)),
   engine: optional(nullable(string)),
 });
-const decidedShape = object<Decided>({
+const decidedShape = object({
   session_id: required(string),
   tool_call_id: required(string),
   digest: required(string),
   approve: required(boolean),
   reason: optional(string),
 });
-const getShape = object<{ readonly session_id: string }>({ session_id: required(string) });
-const askedShape = object<Asked>({ session: required(string), turn: required(string) });
+const getShape = object({ session_id: required(string) });
+const askedFields = { session: required(string), turn: required(string) };
+type Asked = Infer<typeof askedFields>;
+const askedShape = object(askedFields);
 
 const text = (description: string) => ({ type: "string" as const, description });
 

@@ -21,6 +21,7 @@
 
 import type { Directive, ToolContext } from "../../core/engine/internal.ts";
 import type { Json, JsonObject, ReplayPolicy } from "../../core/model/internal.ts";
+import type { Infer, InferUnion } from "../../core/model/parse/reading.ts";
 import type { CallParams, OpenCall } from "./open-call.ts";
 import type { McpElicitation, McpElicitationResult, McpOptions } from "./types.ts";
 import type { CallToolResult } from "@modelcontextprotocol/client";
@@ -65,54 +66,34 @@ export type CallPorts = {
 };
 
 type InputRequired = { readonly inputRequests?: object; readonly requestState?: string };
+const answeredFields = { question: required(jsonObject), result: required(jsonObject) };
 /** A question inside a call, and its answer. */
-type Answered = { readonly question: JsonObject; readonly result: JsonObject };
+type Answered = Infer<typeof answeredFields>;
 /** The answers that a call has got, and those of an earlier call that it can still use. */
 type Answers = { readonly given: readonly Answered[]; readonly left: readonly Answered[] };
 
 const noAnswers: Answers = { given: [], left: [] };
 
 /** What is stored with a question. */
-type Saved =
+const savedCases = {
   /** Responses to collect before the call is made again. `key` is the request that the person answers. */
-  | {
-      readonly type: "retry";
-      readonly requestState: string | null;
-      readonly requests: JsonObject;
-      readonly responses: JsonObject;
-      readonly key: string;
-      /** Whether the responses are sent with the call; not after error -32042. */
-      readonly sends: "responses" | "nothing";
-      readonly round: number;
-    }
-  /** A call that is kept open under `id`, the question it waits for, and the answers that it got before. */
-  | {
-      readonly type: "open";
-      readonly id: string;
-      readonly question: JsonObject;
-      readonly answered: readonly Answered[];
-    };
-
-type Retry = Extract<Saved, { readonly type: "retry" }>;
-type Open = Extract<Saved, { readonly type: "open" }>;
-
-const savedShape = variant<Saved, "type">("type", {
-  retry: object<Retry>({
-    type: required(oneOf(["retry"])),
+  retry: {
     requestState: fallback(nullable(string), null),
     requests: required(jsonObject),
     responses: required(jsonObject),
     key: required(string),
+    /** Whether the responses are sent with the call; not after error -32042. */
     sends: required(oneOf(["responses", "nothing"])),
     round: required(number),
-  }),
-  open: object<Open>({
-    type: required(oneOf(["open"])),
-    id: required(string),
-    question: required(jsonObject),
-    answered: required(array(object<Answered>({ question: required(jsonObject), result: required(jsonObject) }))),
-  }),
-});
+  },
+  /** A call that is kept open under `id`, the question it waits for, and the answers that it got before. */
+  open: { id: required(string), question: required(jsonObject), answered: required(array(object(answeredFields))) },
+};
+type Saved = InferUnion<"type", typeof savedCases>;
+type Retry = Extract<Saved, { readonly type: "retry" }>;
+type Open = Extract<Saved, { readonly type: "open" }>;
+
+const savedShape = variant("type", savedCases);
 
 /** The most rounds of `input_required` in one call. A server that never completes must not occupy a turn for ever. */
 const maxRounds = 32;

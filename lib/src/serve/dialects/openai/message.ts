@@ -10,7 +10,7 @@
 //   4. `name` of a tool message is not used; the call id determines the tool.
 
 import type { Message, ToolCallInput, UserPart } from "../../../core/model/internal.ts";
-import type { Shape } from "../../../core/model/parse/reading.ts";
+import type { Infer, InferUnion, Shape } from "../../../core/model/parse/reading.ts";
 
 import {
   assistant,
@@ -26,6 +26,7 @@ import {
 } from "../../../core/model/internal.ts";
 import {
   array,
+  either,
   fallback,
   isPlainObject,
   json,
@@ -39,62 +40,11 @@ import {
 } from "../../../core/model/parse/reading.ts";
 import { textOrParts, lenient, matching, maybe, unsupportedField } from "./fields.ts";
 
-// The posted types. `prompt_cache_breakpoint` is accepted and ignored.
-
-type PostedText = { readonly type: "text"; readonly text: string; readonly prompt_cache_breakpoint: unknown };
-type PostedImage = {
-  readonly type: "image_url";
-  readonly image_url: { readonly url: string; readonly detail: (typeof imageDetails)[number] | null };
-  readonly prompt_cache_breakpoint: unknown;
-};
-type PostedAudio = {
-  readonly type: "input_audio";
-  readonly input_audio: { readonly data: string; readonly format: "wav" | "mp3" };
-  readonly prompt_cache_breakpoint: unknown;
-};
-type PostedFile = {
-  readonly type: "file";
-  readonly file: { readonly file_data: string; readonly filename: string | null };
-  readonly prompt_cache_breakpoint: unknown;
-};
-type PostedRefusal = { readonly type: "refusal"; readonly refusal: string };
-type PostedPart = PostedText | PostedImage | PostedAudio | PostedFile;
-
-type Named = { readonly name: string | null };
-type PostedInstructions<Role extends string> = Named & {
-  readonly role: Role;
-  readonly content: string | readonly PostedText[];
-};
-type PostedUser = Named & { readonly role: "user"; readonly content: string | readonly PostedPart[] };
-type PostedAssistant = Named & {
-  readonly role: "assistant";
-  readonly content: string | readonly (PostedText | PostedRefusal)[] | null;
-  readonly refusal: string | null;
-  readonly tool_calls: readonly PostedCall[] | null;
-  readonly function_call: null;
-  readonly audio: null;
-};
-type PostedToolResult = Named & {
-  readonly role: "tool";
-  readonly tool_call_id: string;
-  readonly content: string | readonly PostedText[];
-};
-export type PostedMessage =
-  | PostedInstructions<"system">
-  | PostedInstructions<"developer">
-  | PostedUser
-  | PostedAssistant
-  | PostedToolResult;
-
-type PostedCall = {
-  readonly id: string;
-  readonly type: "function";
-  readonly function: { readonly name: string; readonly arguments: string };
-};
-
+// `prompt_cache_breakpoint` is accepted and ignored.
 const breakpoint = { prompt_cache_breakpoint: maybe<unknown>(json) };
-const textShape = object<PostedText>({ type: required(oneOf(["text"])), text: required(string), ...breakpoint });
-const textContentShape = textOrParts(variant<PostedText, "type">("type", { text: textShape }));
+const textCase = { text: { text: required(string), ...breakpoint } };
+type PostedText = InferUnion<"type", typeof textCase>;
+const textContentShape = textOrParts(variant("type", textCase));
 
 const base64 = "[A-Za-z0-9+/]+={0,2}";
 /** A data URL in base64 (RFC 2397): the media type and the data. */
@@ -110,36 +60,32 @@ const imageUrl: Shape<string> = (input, reading) => {
     : reading.report("invalid_image", "must be an https: URL, or a data: URL of an image in base64");
 };
 
-const partShape: Shape<PostedPart> = variant<PostedPart, "type">("type", {
-  text: textShape,
-  image_url: object<PostedImage>({
-    type: required(oneOf(["image_url"])),
-    image_url: required(
-      object<PostedImage["image_url"]>({ url: required(imageUrl), detail: maybe(oneOf(imageDetails)) }),
-    ),
+const partCases = {
+  ...textCase,
+  image_url: {
+    image_url: required(object({ url: required(imageUrl), detail: maybe(oneOf(imageDetails)) })),
     ...breakpoint,
-  }),
-  input_audio: object<PostedAudio>({
-    type: required(oneOf(["input_audio"])),
+  },
+  input_audio: {
     input_audio: required(
-      object<PostedAudio["input_audio"]>({
+      object({
         data: required(matching(new RegExp(`^${base64}$`), "base64")),
         format: required(oneOf(["wav", "mp3"])),
       }),
     ),
     ...breakpoint,
-  }),
-  file: object<PostedFile>({
-    type: required(oneOf(["file"])),
+  },
+  file: {
     file: required(
-      object<PostedFile["file"]>({
+      object({
         file_data: required(matching(dataUrl, "a data URL with a type, in base64")),
         filename: maybe(string),
       }),
     ),
     ...breakpoint,
-  }),
-});
+  },
+};
+type PostedPart = InferUnion<"type", typeof partCases>;
 
 /**
  * Arguments as the model wrote them: any text. If it is a JSON object, the object must be within the limits of stored
@@ -163,57 +109,48 @@ function objectIn(text: string): { readonly [key: string]: unknown } | null {
 }
 
 /** A call of an earlier reply. Fields that client helpers added are ignored (rule 1). */
-const callShape: Shape<PostedCall> = lenient(
-  ["id", "type", "function"],
-  object<PostedCall>({
-    id: required(string),
-    type: fallback(oneOf(["function"]), "function"),
-    function: required(
-      lenient(
-        ["name", "arguments"],
-        object<PostedCall["function"]>({ name: required(string), arguments: required(argumentsShape) }),
-      ),
-    ),
-  }),
-);
+const callFields = {
+  id: required(string),
+  type: fallback(oneOf(["function"]), "function"),
+  function: required(
+    lenient(["name", "arguments"], object({ name: required(string), arguments: required(argumentsShape) })),
+  ),
+};
+type PostedCall = Infer<typeof callFields>;
 
-const instructionFields = { content: required(textContentShape), name: maybe(string) };
+const named = { name: maybe(string) };
+const instructionFields = { content: required(textContentShape), ...named };
 
-const assistantParts = textOrParts(
-  variant<PostedText | PostedRefusal, "type">("type", {
-    text: textShape,
-    refusal: object<PostedRefusal>({ type: required(oneOf(["refusal"])), refusal: required(string) }),
-  }),
-);
+const assistantPartCases = { ...textCase, refusal: { refusal: required(string) } };
+type AssistantPart = InferUnion<"type", typeof assistantPartCases>;
+
+const assistantFields = {
+  content: maybe(textOrParts(variant("type", assistantPartCases))),
+  refusal: maybe(string),
+  tool_calls: maybe(array(lenient(Object.keys(callFields), object(callFields)))),
+  function_call: unsupportedField("use tool_calls"),
+  audio: unsupportedField("audio of the model is not stored; send its transcript as content"),
+  ...named,
+};
+
+const messageCases = {
+  system: instructionFields,
+  developer: instructionFields,
+  user: { content: required(textOrParts(variant("type", partCases))), ...named },
+  assistant: assistantFields,
+  tool: { tool_call_id: required(string), content: required(textContentShape), ...named },
+};
+export type PostedMessage = InferUnion<"role", typeof messageCases>;
+type PostedAssistant = Extract<PostedMessage, { readonly role: "assistant" }>;
+
+const messageShape = variant("role", messageCases);
 
 /** The reader of one message. */
-export const postedMessageShape: Shape<PostedMessage> = variant<PostedMessage, "role">("role", {
-  system: object<PostedInstructions<"system">>({ role: required(oneOf(["system"])), ...instructionFields }),
-  developer: object<PostedInstructions<"developer">>({ role: required(oneOf(["developer"])), ...instructionFields }),
-  user: object<PostedUser>({
-    role: required(oneOf(["user"])),
-    content: required(textOrParts(partShape)),
-    name: maybe(string),
-  }),
-  assistant: lenient(
-    ["role", "content", "refusal", "tool_calls", "function_call", "audio", "name"],
-    object<PostedAssistant>({
-      role: required(oneOf(["assistant"])),
-      content: maybe(assistantParts),
-      refusal: maybe(string),
-      tool_calls: maybe(array(callShape)),
-      function_call: unsupportedField("use tool_calls"),
-      audio: unsupportedField("audio of the model is not stored; send its transcript as content"),
-      name: maybe(string),
-    }),
-  ),
-  tool: object<PostedToolResult>({
-    role: required(oneOf(["tool"])),
-    tool_call_id: required(string),
-    content: required(textContentShape),
-    name: maybe(string),
-  }),
-});
+export const postedMessageShape: Shape<PostedMessage> = either(
+  (input) => isPlainObject(input) && input["role"] === "assistant",
+  lenient(["role", ...Object.keys(assistantFields)], messageShape),
+  messageShape,
+);
 
 /** Converts a posted message. `developer` becomes `system`. */
 export function messageOf(posted: PostedMessage): Message {
@@ -252,7 +189,7 @@ function assistantContent({ content: postedContent, refusal }: PostedAssistant) 
   return allParts.length === 0 ? "" : allParts;
 }
 
-function assistantPart(part: PostedText | PostedRefusal) {
+function assistantPart(part: AssistantPart) {
   return part.type === "text" ? postedTextPart(part) : textPart(part.refusal, { kind: "refusal" });
 }
 

@@ -12,13 +12,13 @@
 import type { Tool } from "../../../core/engine/internal.ts";
 import type { Message, ResponseFormat, Result, ToolChoice } from "../../../core/model/internal.ts";
 import type { ContentPolicy } from "../../http/internal.ts";
-import type { PostedBody, PostedFormat, PostedTool } from "./body.ts";
+import type { PostedBody, PostedFormat, PostedTool, UnsupportedField } from "./body.ts";
 import type { OpenaiErrorResponse } from "./error.ts";
 
 import { toolSpec } from "../../../core/model/internal.ts";
-import { failed, isPlainObject, ok, read } from "../../../core/model/parse/reading.ts";
+import { failed, isPlainObject, keysOf, ok, read } from "../../../core/model/parse/reading.ts";
 import { defaultContentPolicy, urlProblem } from "../../http/internal.ts";
-import { bodyShape, unsupportedFields } from "./body.ts";
+import { bodyShape } from "./body.ts";
 import { openaiError, errorOfIssues } from "./error.ts";
 import { messageOf } from "./message.ts";
 
@@ -100,7 +100,7 @@ const isOneOf =
 const never = () => false;
 
 /** Every unsupported field with the values that are accepted because they state the default behaviour. */
-const unsupported: { readonly [Name in (typeof unsupportedFields)[number]]: Unsupported } = {
+const unsupported: { readonly [Name in UnsupportedField]: Unsupported } = {
   audio: { isDefault: never, why: "answers are text" },
   frequency_penalty: { isDefault: isOneOf(0), why: "penalties are not supported" },
   function_call: { isDefault: never, why: "use tool_choice" },
@@ -123,7 +123,7 @@ const unsupported: { readonly [Name in (typeof unsupportedFields)[number]]: Unsu
 
 /** The error for the first unsupported field that has another value than its default. */
 function unsupportedFieldError(posted: PostedBody): OpenaiErrorResponse | null {
-  const param = unsupportedFields.find((name) => posted[name] !== null && !unsupported[name].isDefault(posted[name]));
+  const param = keysOf(unsupported).find((name) => posted[name] !== null && !unsupported[name].isDefault(posted[name]));
   if (param === undefined) return null;
   const { isDefault, why } = unsupported[param];
   const code = isDefault === never ? "unsupported_parameter" : "unsupported_value";

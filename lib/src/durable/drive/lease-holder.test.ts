@@ -792,7 +792,7 @@ test("a lease that was claimed while the storage could not identify the process 
   const sessions = runtime({ host: { ...memory, liveness }, engines, clock, live: false });
   const holder = async (): Promise<unknown> => {
     const [[row] = []] = await memory.read([{ table: "leases", prefix: ["", "s"] }]);
-    return JSON.parse(row?.value ?? "{}").data?.process;
+    return row === undefined ? undefined : readValue("leases", row).process;
   };
   const turn = await sessions.start("hi", { id: "s" });
   await clock.advance(0);

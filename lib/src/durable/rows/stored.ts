@@ -5,7 +5,9 @@
 //      `upgraded` converts older versions; fields that were added later have a fallback.
 //   2. A value of a newer version is `newer_schema`, never read as far as possible: dropping unknown fields would lose
 //      data on the next write.
-//   3. A value that cannot be read is a `corrupt_row` that names the row and never quotes its content.
+//   3. A field that has its default is not written, so the default of a stored field never changes: it is the value of
+//      that field in rows that exist.
+//   4. A value that cannot be read is a `corrupt_row` that names the row and never quotes its content.
 
 import type { Result, ValidationFailure } from "../../core/model/internal.ts";
 import type { Shape } from "../../core/model/parse/reading.ts";
@@ -14,19 +16,19 @@ import type { TableName } from "./tables.ts";
 import type { SessionHead, StoredValues } from "./values.ts";
 
 import { MisuseError, renderIssue, RuntimeError, storedVersion, validationFailure } from "../../core/model/internal.ts";
-import { failed, isPlainObject, ok, read } from "../../core/model/parse/reading.ts";
+import { failed, isPlainObject, ok, read, withoutDefaults } from "../../core/model/parse/reading.ts";
 import { hasReferences, parsedValue } from "./large-values.ts";
 import { shapes } from "./values.ts";
 
 const shapeOf: { readonly [T in keyof StoredValues]: Shape<StoredValues[T]> } = shapes;
 
 /**
- * Serialises a value. Throws `MisuseError` (`not_serializable`) for values of `checkedTables` that could not be read
+ * Serialises a value, without the fields that have their default. Throws `MisuseError` (`not_serializable`) for values of `checkedTables` that could not be read
  * back.
  */
 export function writeValue<T extends keyof StoredValues>(table: T, value: StoredValues[T]): string {
   if (checkedTables.has(table)) checkReadable(table, value);
-  return JSON.stringify({ version: storedVersion, data: value });
+  return JSON.stringify({ version: storedVersion, data: withoutDefaults(shapeOf[table], value) });
 }
 
 /**
@@ -91,7 +93,7 @@ function upgraded(table: TableName, { version, data }: { readonly version: numbe
  */
 export function salvageHead(row: Row): Pick<SessionHead, "changedAt" | "sequence"> | null {
   const data = parsed(row)?.data;
-  const [changedAt, sequence] = isPlainObject(data) ? [data["changedAt"], data["sequence"]] : [];
+  const { changedAt = 0, sequence = 0 } = isPlainObject(data) ? data : { changedAt: null };
   return Number.isSafeInteger(changedAt) && Number.isSafeInteger(sequence)
     ? { changedAt: Number(changedAt), sequence: Number(sequence) }
     : null;

@@ -61,3 +61,4 @@ export { toolOutcomeShape } from "../tool/tool-outcome.ts";
 export { toolCallShape, toolChoiceShape } from "../tool/tool.ts";
 export { turnCauseShape } from "../turn/turn-cause.ts";
 export { usageShape } from "../call/usage.ts";
+export { withoutDefaults } from "./shortened.ts";

@@ -32,6 +32,7 @@ import { MisuseError } from "../failure/misuse.ts";
 import { textHead } from "../message/truncate-text.ts";
 import { insteadOfStoring, isCredential } from "./credential.ts";
 import { describe, isPlainObject, ownValue } from "./json.ts";
+import { shortenArray, shortenerOf, shortening, shortenObject, shortenVariant } from "./shortened.ts";
 
 /** Returned by a shape that has reported at least one issue, or by a read that has stopped. */
 const invalid: unique symbol = Symbol("invalid");
@@ -198,12 +199,12 @@ export type KnownFields<T> = {
 
 /** `null`, or a value of the shape. */
 export function nullable<T>(shape: Shape<T>): Shape<T | null> {
-  return (input, reading) => (input === null ? null : shape(input, reading));
+  return shortening((input, reading) => (input === null ? null : shape(input, reading)), shortenerOf(shape));
 }
 
 /** An array of values of one shape. */
 export function array<T>(item: Shape<T>): Shape<readonly T[]> {
-  return (input, reading) => {
+  const shape: Shape<readonly T[]> = (input, reading) => {
     if (!Array.isArray(input)) return reading.report("invalid_type", `must be an array, not ${describe(input)}`);
     const values: T[] = [];
     let valid = true;
@@ -214,6 +215,7 @@ export function array<T>(item: Shape<T>): Shape<readonly T[]> {
     }
     return valid && !reading.stopped ? values : invalid;
   };
+  return shortening(shape, shortenArray(item));
 }
 
 /**
@@ -221,15 +223,19 @@ export function array<T>(item: Shape<T>): Shape<readonly T[]> {
  * `second`.
  */
 export function either<A, B>(isFirst: (input: unknown) => boolean, first: Shape<A>, second: Shape<B>): Shape<A | B> {
-  return (input, reading) => (isFirst(input) ? first(input, reading) : second(input, reading));
+  const shape: Shape<A | B> = (input, reading) => (isFirst(input) ? first(input, reading) : second(input, reading));
+  const [shortenFirst, shortenSecond] = [shortenerOf(first), shortenerOf(second)];
+  if (shortenFirst === null && shortenSecond === null) return shape;
+  return shortening(shape, (value) => (isFirst(value) ? shortenFirst : shortenSecond)?.(value) ?? value);
 }
 
 /** A value of the shape, completed by fields that are computed from it. */
 export function derived<S, T>(shape: Shape<S>, complete: (value: S) => T): Shape<T> {
-  return (input, reading) => {
+  const completed: Shape<T> = (input, reading) => {
     const value = shape(input, reading);
     return value === invalid ? invalid : complete(value);
   };
+  return shortening(completed, shortenerOf(shape));
 }
 
 /** A field that must be present. */
@@ -322,7 +328,7 @@ export function object<T extends object>(fields: Fields<T>): Shape<T>;
 export function object(fields: FieldTable): Shape<object> {
   const fieldsByName = new Map(Object.entries(fields));
   const names = [...fieldsByName.keys()].join(", ");
-  return (input, reading) => {
+  const shape: Shape<object> = (input, reading) => {
     if (!isPlainObject(input)) return reading.report("invalid_type", `must be an object, not ${describe(input)}`);
     let valid = true;
     for (const key of Object.keys(input)) {
@@ -340,6 +346,7 @@ export function object(fields: FieldTable): Shape<object> {
     }
     return valid && !reading.stopped ? values : invalid;
   };
+  return shortening(shape, shortenObject(fieldsByName));
 }
 
 const omitted = Symbol("omitted");
@@ -372,7 +379,7 @@ export function variant(key: string, cases: { readonly [word: string]: FieldTabl
     ]),
   );
   const words = [...shapes.keys()];
-  return (input, reading) => {
+  const union: Shape<unknown> = (input, reading) => {
     if (!isPlainObject(input)) return reading.report("invalid_type", `must be an object, not ${describe(input)}`);
     const word = ownValue(input, key);
     const shape = typeof word === "string" ? shapes.get(word) : undefined;
@@ -381,6 +388,7 @@ export function variant(key: string, cases: { readonly [word: string]: FieldTabl
       ? reading.at(key, (_, here) => here.report("required", `is required: one of ${words.join(", ")}`), undefined)
       : reading.at(key, (_, here) => here.report("unknown", `must be one of ${words.join(", ")}`), undefined);
   };
+  return shortening(union, shortenVariant(key, shapes));
 }
 
 // Open JSON. It is copied: the result is plain data even if the input has getters, proxies or shared objects.

@@ -215,6 +215,19 @@ describe("types that are inferred from tables of fields", () => {
     );
   });
 
+  test("of open objects have their declared fields as optional ones", () => {
+    const emitted = [
+      "declare const options: {",
+      "    /** A limit. */",
+      "    limit: Shape<number | null>;",
+      "};",
+      "export type Options = JsonObject & InferSome<typeof options>;",
+    ];
+    expect(withInferredTypes(imports + emitted.join("\n"), "options.d.ts")).toContain(
+      "export type Options = JsonObject & {\n    /** A limit. */\n    readonly limit?: number | null;\n};",
+    );
+  });
+
   test("of unions are the list of the members, also behind other members", () => {
     const emitted = [
       "declare const cases: {",

@@ -23,7 +23,14 @@ export function withInferredTypes(text: string, path: string): string {
 }
 
 /** The types of core/model/parse/shape.ts that are inferred from a constant. */
-const inferred: ReadonlySet<string> = new Set(["Infer", "InferOptional", "InferUnion", "InferShapes", "WordOf"]);
+const inferred: ReadonlySet<string> = new Set([
+  "Infer",
+  "InferOptional",
+  "InferSome",
+  "InferUnion",
+  "InferShapes",
+  "WordOf",
+]);
 /** The types of the entries of a table. Their argument is the type of the value. */
 const valueTypes: ReadonlySet<string> = new Set(["PresentField", "OptionalField", "Shape"]);
 
@@ -69,7 +76,7 @@ class InferredTypes {
       return this.#slice(table)
         .replace(/^readonly \[(.*)\]$/s, "$1")
         .replaceAll(", ", " | ");
-    if (name !== "InferUnion") return this.#object(table, "");
+    if (name !== "InferUnion") return this.#object(table, "", name === "InferSome");
     const isContinued = this.#text.slice(0, node.start).trimEnd().endsWith("|");
     return this.#union(table, this.#discriminant(node), isContinued);
   }
@@ -95,8 +102,8 @@ class InferredTypes {
     return text;
   }
 
-  /** The object type of a table of fields. `first` is written before its fields. */
-  #object(table: Node, first: string): string {
+  /** The object type of a table of fields. `first` is written before its fields; `isOpen`: each may be absent. */
+  #object(table: Node, first: string, isOpen = false): string {
     const edits = properties(table).flatMap((property): readonly Edit[] => {
       const field = typeOf(property);
       const kind = field === null ? null : referenceName(field);
@@ -104,7 +111,7 @@ class InferredTypes {
       if (field === null || value === undefined || !valueTypes.has(kind ?? "")) {
         throw new Error(`${this.#path}: ${this.#slice(property)} is not a field`);
       }
-      const name = `readonly ${keyOf(property)}${kind === "OptionalField" ? "?" : ""}: `;
+      const name = `readonly ${keyOf(property)}${isOpen || kind === "OptionalField" ? "?" : ""}: `;
       return [{ start: property.start, end: field.end, text: name + this.#slice(value) }];
     });
     const body = edited(this.#text, table.start + 1, table.end, edits);

@@ -296,6 +296,11 @@ export type InferUnion<Key extends string, C extends CaseTable> = {
   [Word in keyof C]: { readonly [K in keyof Case<Key, Word, C[Word]>]: Case<Key, Word, C[Word]>[K] };
 }[keyof C];
 
+/** The declared fields of an open object, by the table of their shapes. Each of them may be absent. */
+export type InferSome<S extends { readonly [name: string]: Shape<unknown> }> = {
+  readonly [K in keyof S]?: InferShapes<S>[K];
+};
+
 /** The types of the values of a table of shapes. */
 export type InferShapes<S extends { readonly [name: string]: Shape<unknown> }> = {
   readonly [K in keyof S]: S[K] extends Shape<infer T> ? T : never;

@@ -105,6 +105,28 @@ describe("writeSession", () => {
     expect(after).toMatchObject({ version: 4, head: { length: 2, digest: history.digest, changedAt: 20 } });
   });
 
+  test("a step of a turn writes the session row and its messages, and does not move the session in lists", () => {
+    const owned = { ...idle, head: { ...idle.head, owner: "ann" } };
+    const change = { type: "begin", turn: turn("t1"), due: 30, limit: null } as const;
+    const begun = writeSession(owned, { now: 20, turn: change }).after;
+    const messages = [user("one")];
+    const history = startHistory(messages);
+    const step = { type: "advance", committed: 1, step: 1 } as const;
+    const { changes, after } = writeSession(begun, {
+      now: 40,
+      session: { after: session, messages, history },
+      turn: step,
+    });
+    expect(puts(changes)).toEqual(["entries", "sessions", "turns"]);
+    expect(removals(changes)).toEqual([]);
+    expect(after).toMatchObject({ version: 5, head: { length: 1, changedAt: 20 } });
+    // The rows that the begin of the turn wrote are the ones that its end removes.
+    const last = { type: "park", failure: runtimeFailure("diverged"), rollup } as const;
+    const parked = writeSession(after, { now: 60, turn: last });
+    expect(parked.changes.removals).toContainEqual({ table: "recent", prefix: ["a", 20, "s"] });
+    expect(parked.changes.removals).toContainEqual({ table: "attention", prefix: ["a", "owner:ann", 20, "s"] });
+  });
+
   test("a new session checks that it does not exist, and removes no row", () => {
     const fresh: StoredSession = { key, head: emptyHead(session, 20), version: null, turn: null };
     const { changes, after } = writeSession(fresh, {

@@ -14,8 +14,9 @@
 //
 // Which rows follow from what
 //   every change             events: the events it caused
-//   a change of the session  sessions (version + 1), recent (moved to now), entries (the new messages); attention if it
-//                            has an owner, waits for an answer or its turn is parked, or did before
+//   a change of the session  sessions (version + 1), entries (the new messages); unless a turn advances also recent
+//                            (moved to now), and attention if it has an owner, waits for an answer or its turn is
+//                            parked, or did before
 //   a turn begins            starts, turn_times, turns (queued), contents (or a check of it), open, due; and the
 //                            session row
 //   a turn advances          turns (commit count + 1); the session row only at a boundary, where the history grew
@@ -377,7 +378,9 @@ function writeHead(
   sequence: number,
 ): { readonly head: SessionHead; readonly version: number; readonly changes: Changes } {
   const { after = before.session, messages = [], history = before } = session ?? {};
-  const attention = attentionAfter(before, after, turn ?? null, open);
+  // The steps of a turn do not move the session in the indexes of `list`.
+  const isListed = turn?.type !== "advance";
+  const attention = isListed ? attentionAfter(before, after, turn ?? null, open) : before.attention;
   const head: SessionHead = {
     ...before,
     title: before.title ?? (before.length === 0 ? titleOf(messages) : null),
@@ -390,7 +393,7 @@ function writeHead(
     turn: open,
     lastTurn: last,
     sequence,
-    changedAt: now,
+    changedAt: isListed ? now : before.changedAt,
   };
   const tag = (version ?? 0) + 1;
   const row = sessionRow(key, version, head);
@@ -399,23 +402,10 @@ function writeHead(
     version: tag,
     changes: {
       checks: row.checks,
-      removals: version === null ? [] : listRemovals(key, before),
+      removals: isListed && version !== null ? listRemovals(key, before) : [],
       puts: [
         ...row.puts,
-        { table: "recent", key: [key.tenant, now, key.session], tag: 0, value: "" },
-        ...(attention === null
-          ? []
-          : [{ table: "attention", key: [key.tenant, attention, now, key.session], tag: 0, value: "" } as const]),
-        ...(head.owner === null
-          ? []
-          : [
-              {
-                table: "attention",
-                key: [key.tenant, ownerLabel(head.owner), now, key.session],
-                tag: 0,
-                value: "",
-              } as const,
-            ]),
+        ...(isListed ? listPuts(key, head) : []),
         ...messages.map((message, index): Put => {
           const at = [...keyOf(key), before.length + index];
           return { table: "entries", key: at, tag: 0, value: writeValue("entries", message) };
@@ -478,6 +468,17 @@ function listRemovals({ tenant, session }: SessionKey, head: SessionHead): reado
   return [
     { table: "recent", prefix: [tenant, changedAt, session] },
     ...listed.map((label): Removal => ({ table: "attention", prefix: [tenant, label, changedAt, session] })),
+  ];
+}
+
+/** The rows that list a session: by the time of its last change, by what it waits for, and by its owner. */
+function listPuts({ tenant, session }: SessionKey, { changedAt, attention, owner }: SessionHead): readonly Put[] {
+  const labels = [...(attention === null ? [] : [attention]), ...(owner === null ? [] : [ownerLabel(owner)])];
+  return [
+    { table: "recent", key: [tenant, changedAt, session], tag: 0, value: "" },
+    ...labels.map((label): Put => {
+      return { table: "attention", key: [tenant, label, changedAt, session], tag: 0, value: "" };
+    }),
   ];
 }
 

@@ -24,7 +24,10 @@ const turn = [...session, text("turn")] as const;
 export const tables = {
   /** The session row: the session without its messages. The tag is the version of the session. */
   sessions: session,
-  /** Index of sessions by the time of their last change, for `list`. The value is empty. */
+  /**
+   * Index of sessions by the time of their last change, for `list`. The steps of a turn do not move a session. The value
+   * is empty.
+   */
   recent: [text("tenant"), integer("changed"), text("session")],
   /**
    * Index of the sessions that wait for a person (`waiting`) and of those whose turn is parked (`parked`), by the time

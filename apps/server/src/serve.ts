@@ -59,6 +59,8 @@ export type ServerOptions = Omit<
   "sessions" | "auth" | "shutdown" | "hosts" | "onAuthenticated" | "dialects"
 > & {
   readonly sessions: Runtime;
+  /** Dialects beside those that are always served. Default: none. */
+  readonly dialects?: NonNullable<HttpOptions["dialects"]>;
   /**
    * Engines by model name, for OpenAI's chat completions at `/v1`. Default: not served. The AI SDK's chat and AG-UI
    * always are.
@@ -163,6 +165,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     studio = false,
     loginToken,
     openai,
+    dialects = [],
     ...handlerOptions
   } = options;
   if (auth === "none" && !isLoopback(host)) {
@@ -184,7 +187,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     onAuthenticated: (request, caller) => log.authenticated(request, caller),
     sessions,
     auth,
-    dialects: [aiSdkChat(), agUi(), ...(openai === undefined ? [] : [openaiCompletions(openai)])],
+    dialects: [aiSdkChat(), agUi(), ...dialects, ...(openai === undefined ? [] : [openaiCompletions(openai)])],
     shutdown: stopping.signal,
     ...(hosts === null ? {} : { hosts }),
   });

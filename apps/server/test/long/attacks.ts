@@ -4,6 +4,7 @@
 //   readers   300 clients follow a session with an event log of about 21 MB and never read
 //   bodies    512 clients of a tenant, and 512 without a key, send requests whose bodies never end
 //   pages     300 clients request the messages of that session, as a page, a session view and a chat, and never read
+//   trial     300 clients request that session from an operation and a route that declare nothing, and never read
 //   chats     300 clients of another process request the chat of a session whose messages have 1 MB each, and read it
 //             as fast as they can
 //   views     the same with the session view
@@ -24,6 +25,7 @@ import { connect } from "node:net";
 import { join } from "node:path";
 
 import { startPostgres } from "../../../../lib/test/postgres-server.ts";
+import { trialPaths } from "../../../../lib/test/trial-dialect.ts";
 import { pause } from "./paced-model.ts";
 import { folder, Listening, Program } from "./programs.ts";
 
@@ -96,6 +98,13 @@ const attacks: readonly Attack[] = [
       get("/sessions/big?messages=200"),
       get("/ui/chat/big"),
     ]),
+  },
+  {
+    name: "trial",
+    requests: repeated(
+      300,
+      trialPaths.map((path) => get(path)),
+    ),
   },
   { name: "chats", requests: repeated(300, [getOnce("/ui/chat/big")]), reads: true, turn: largePace },
   { name: "views", requests: repeated(300, [getOnce("/sessions/big?messages=200")]), reads: true, turn: largePace },

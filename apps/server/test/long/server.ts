@@ -7,6 +7,7 @@ import type { RuntimeOptions } from "everturn/runtime";
 import { memoryStorage } from "everturn/host/memory";
 import { runtime } from "everturn/runtime";
 
+import { trialDialect } from "../../../../lib/test/trial-dialect.ts";
 import { openDatabase } from "../../src/database.ts";
 import { startServer } from "../../src/serve.ts";
 import { serveControlMessages } from "./measure.ts";
@@ -37,6 +38,7 @@ const server = await startServer({
   auth: plan.keys.length === 0 ? "none" : plan.keys,
   port: plan.port,
   limits: plan.limits,
+  dialects: [trialDialect(async (routed) => (await routed.get("big", { messages: 200 })) ?? {})],
 });
 
 let stopping = false;

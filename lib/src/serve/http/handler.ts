@@ -86,10 +86,11 @@ import { loadHono } from "./hono.ts";
 import { readJson } from "./input.ts";
 import { checkedLimits, ConcurrencyLimit, RequestPermits } from "./limits.ts";
 import { openapi } from "./openapi/openapi.ts";
+import { route } from "./routes/dialect-route.ts";
 import { inspectionImplementations } from "./routes/inspection-routes.ts";
 import { routesOf } from "./routes/operation-route.ts";
 import { recordImplementations } from "./routes/record-route.ts";
-import { json, jsonHeaders, largeBodyOf, route } from "./routes/route.ts";
+import { json, jsonHeaders, largeBodyOf } from "./routes/route.ts";
 import { sessionImplementations } from "./routes/session-routes.ts";
 import { turnOptions } from "./routes/turn-options.ts";
 import { turnImplementations } from "./routes/turn-routes.ts";
@@ -219,7 +220,7 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
   const requestPermits = new RequestPermits(limits);
   const starts = new TenantTicks(startsPerTick);
   const largeBodies = new TenantTicks(1);
-  const server = createServerContext(base, limits, clock, shutdown ?? null);
+  const server = createServerContext(limits, clock, shutdown ?? null);
   const dialectSettings = {
     policy,
     allowsInstructions: allow.includes("instructions"),
@@ -303,6 +304,8 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
       const boundedParam = (name: string) => checkedParam(name, param(name), limits.idLength);
       const response = await matched.handle({
         server,
+        base,
+        limits,
         request,
         url,
         caller,
@@ -422,12 +425,7 @@ function callerReporter(onAuthenticated: HttpOptions["onAuthenticated"]): (reque
  */
 const exposeHeaders = ["location", "everturn-session", "everturn-turn", "retry-after", "preference-applied"];
 
-function createServerContext(
-  base: string,
-  limits: HttpLimits,
-  clock: Clock,
-  shutdown: AbortSignal | null,
-): ServerContext {
+function createServerContext(limits: HttpLimits, clock: Clock, shutdown: AbortSignal | null): ServerContext {
   const streams = new ConcurrencyLimit({ total: limits.streams, each: limits.streamsPerTenant }, "open streams");
   const turns = new ConcurrencyLimit({ each: limits.turnsPerTenant }, "open turns");
   const { bufferBytesPerTenant, bufferBytesTotal } = limits;
@@ -435,8 +433,6 @@ function createServerContext(
   const pages = new FairShare(readsAtOnce);
   const openAccount = (caller: Caller) => (cut: () => void) => budget.open(tenantKey(caller), cut);
   return {
-    base,
-    limits,
     clock,
     shutdownSignal: shutdown,
     countBody: async ({ request, caller, pagePermit }, response) => {
@@ -520,6 +516,7 @@ function openapiRoute(description: object): Route {
     operationId: "openapi",
     summary: "The OpenAPI document of this API.",
     access: "open",
+    uses: "nothing",
     answers: { 200: { description: "An OpenAPI 3.1 document." } },
     handle: async () => json(description),
   });

@@ -27,7 +27,10 @@ export { jsonAnswer } from "./openapi/openapi.ts";
 
 // routes
 export type { InspectOptions, Scenario } from "./routes/inspection-routes.ts";
+export type { StreamedTurn } from "./routes/dialect-route.ts";
+export { bodyRoute, route } from "./routes/dialect-route.ts";
+export { streamed } from "./routes/permits.ts";
 export type { Parameter, Route, RouteCall } from "./routes/route.ts";
-export { bodyRoute, json, releaseOnError, route } from "./routes/route.ts";
-export { cancelAnswers, cancelResponse, noSession, turnHeaders } from "./routes/turn-answer.ts";
+export { json } from "./routes/route.ts";
+export { cancelAnswers, noSession, turnHeaders } from "./routes/turn-answer.ts";
 export type { AllowedOption } from "./routes/turn-options.ts";

@@ -2,7 +2,7 @@
 // the other files of this folder, which know no HTTP.
 
 import type { JsonObject } from "../../../core/model/internal.ts";
-import type { ContentPolicy, Route, RouteCall, SseSource } from "../../http/internal.ts";
+import type { ContentPolicy, Route, RouteCall, SseSource, StreamedTurn } from "../../http/internal.ts";
 import type { AgUiEvent } from "./events.ts";
 import type { AgUiStream } from "./run.ts";
 
@@ -14,7 +14,7 @@ import {
   failureOf,
   frame,
   redactedJson,
-  releaseOnError,
+  streamed,
   turnHeaders,
 } from "../../http/internal.ts";
 import { defaultUiLimits } from "../ai-sdk-chat/request.ts";
@@ -23,13 +23,14 @@ import { readAgUiInput } from "./input.ts";
 import { runAgUi } from "./run.ts";
 
 export const agUiRoutes = (policy: ContentPolicy): readonly Route[] => [
-  bodyRoute<JsonObject>({
+  bodyRoute({
     method: "POST",
     path: "/ag-ui",
     operationId: "runAgUi",
     summary:
       "Runs an agent by the AG-UI protocol: accepts the newest user message, answers to interrupts or results of the client's tools, and streams the turn. The thread is the session.",
     body: foreignBody,
+    uses: "turn",
     answers: {
       200: { description: "Events of AG-UI, version 1.0.", content: { "text/event-stream": { type: "object" } } },
     },
@@ -37,31 +38,23 @@ export const agUiRoutes = (policy: ContentPolicy): readonly Route[] => [
   }),
 ];
 
-/**
- * Acquires a turn permit and a stream permit before it passes the input to the session, and a page permit, because it
- * reads messages of the session.
- */
-async function postRun(call: RouteCall, body: JsonObject, policy: ContentPolicy): Promise<Response> {
-  const { server, caller, sessions } = call;
+/** Reads the input and the engine of the session. Returns the function that starts the turn. */
+async function postRun(call: RouteCall, body: JsonObject, policy: ContentPolicy): Promise<() => Promise<StreamedTurn>> {
+  const { caller, sessions } = call;
   const input = readAgUiInput(body, defaultUiLimits, policy);
-  await call.pagePermit();
   const view = caller.engines === undefined ? null : await sessions.get(input.threadId, { messages: 0 });
   if (view !== null) checkEngineOf(caller, view.engine);
   const engine = caller.engines === undefined || view !== null ? undefined : engineOfNew(caller, undefined);
-  const releaseTurn = server.acquireTurn(caller);
-  return releaseOnError(releaseTurn, async () => {
-    const permit = server.acquireStream(call);
-    const context = contextOf(caller);
-    const stream = await releaseOnError(permit.release, () =>
-      runAgUi(sessions, input, {
-        options: { turnContext: context },
-        start: { context, ...(engine === undefined ? {} : { engine }) },
-        by: caller.name ?? null,
-      }),
-    );
-    stream.turn.result.then(releaseTurn, releaseTurn);
-    return permit.respond(sourceOf(stream), turnHeaders(call, stream.turn));
-  });
+  const context = contextOf(caller);
+  const start = { context, ...(engine === undefined ? {} : { engine }) };
+  return async () => {
+    const stream = await runAgUi(sessions, input, {
+      options: { turnContext: context },
+      start,
+      by: caller.name ?? null,
+    });
+    return { turn: stream.turn, stream: streamed(sourceOf(stream), turnHeaders(call, stream.turn)) };
+  };
 }
 
 const eventFrame = (event: AgUiEvent) => frame(redactedJson(event, "event"));

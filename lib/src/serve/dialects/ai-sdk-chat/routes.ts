@@ -1,8 +1,7 @@
 // Routes for the AI SDK's chat (`useChat`) over sessions.
 //
-// The protocol itself is in the other files of this folder, which know no HTTP. This file adds permits of the
-// concurrency limits, streams, and the ending of a stream by failure or shutdown in the form that the client
-// understands. The client takes a stream that ends without an error for a complete one, so a shutdown is an error frame
+// The protocol itself is in the other files of this folder, which know no HTTP. This file declares the
+// routes, and the ending of a stream by failure or shutdown in the form that the client understands. The client takes a stream that ends without an error for a complete one, so a shutdown is an error frame
 // here and not a comment.
 
 import type { JsonObject } from "../../../core/model/internal.ts";
@@ -13,6 +12,7 @@ import type {
   Route,
   RouteCall,
   SseSource,
+  StreamedTurn,
 } from "../../http/internal.ts";
 import type { UiStream } from "./chat.ts";
 import type { UiChunk } from "./chunks.ts";
@@ -21,7 +21,6 @@ import type { UiSdk } from "./translator.ts";
 import {
   bodyRoute,
   cancelAnswers,
-  cancelResponse,
   checkEngineOf,
   checkQuery,
   contextOf,
@@ -35,8 +34,8 @@ import {
   optionalField,
   queryParameter,
   redactedJson,
-  releaseOnError,
   route,
+  streamed,
   stringSchema,
   turnHeaders,
   wholeNumber,
@@ -100,13 +99,14 @@ function errorText(error: unknown): string {
 
 /** The AI SDK's chat. The chat id is the session id. */
 export const uiRoutes = (policy: ContentPolicy): readonly Route[] => [
-  bodyRoute<JsonObject>({
+  bodyRoute({
     method: "POST",
     path: "/ui/chat",
     operationId: "postUiChat",
     summary:
       "Accepts the newest user message of a posted chat, or its answers to pending calls, and streams the turn. A message that is regenerated or edited continues the chat in a fork of the session.",
     body: foreignBody,
+    uses: "turn",
     answers: { 200: uiStream },
     handle: (call, body) => postChat(call, body, policy),
   }),
@@ -115,23 +115,22 @@ export const uiRoutes = (policy: ContentPolicy): readonly Route[] => [
     path: "/ui/chat/{id}/stream",
     operationId: "resumeUiChat",
     summary: "Streams the open turn from the start of its message. 204 if no turn is open.",
+    uses: "stream",
     answers: { 200: uiStream, 204: { description: "No turn is running." } },
     handle: async (call) => {
-      await call.pagePermit();
       const stream = await resumeUiChat(call.sessions, call.param("id"), { sdk: sdkOf(call) });
-      if (stream === null) return new Response(null, { status: 204 });
-      return call.server.acquireStream(call).respond(uiSource(stream), uiHeaders(call, stream));
+      return stream === null ? null : streamed(uiSource(stream), uiHeaders(call, stream));
     },
   }),
-  bodyRoute<StopBody>({
+  bodyRoute({
     method: "POST",
     path: "/ui/chat/{id}/stop",
     operationId: "stopUiChat",
-    pool: "cancel",
+    uses: "cancel",
     summary: "Cancels the open turn of the chat. The client's `stop()` alone only closes its connection.",
     body: objectSchema<StopBody>({ turnId: optionalField(stringSchema) }),
     answers: cancelAnswers,
-    handle: (call, { turnId }) => cancelResponse(call, stopUiChat(call.sessions, call.param("id"), turnId)),
+    handle: (call, { turnId }) => stopUiChat(call.sessions, call.param("id"), turnId),
   }),
   route({
     method: "GET",
@@ -143,12 +142,11 @@ export const uiRoutes = (policy: ContentPolicy): readonly Route[] => [
     answers: {
       200: jsonAnswer("The chat.", { type: "object", required: ["id", "messages", "previous", "status", "version"] }),
     },
-    handle: async ({ sessions, param, url, server, pagePermit }) => {
+    handle: async ({ sessions, param, url, limits }) => {
       checkQuery(url.searchParams, ["before"]);
       const before = queryParameter(url.searchParams, "before", wholeNumber);
-      const { pageLength } = server.limits;
+      const { pageLength } = limits;
       const page = { maxLength: pageLength, ...(before === undefined ? {} : { before: `${before}` }) };
-      await pagePermit();
       const chat = await loadUiChat(sessions, param("id"), page);
       if (chat === null) throw noSession(param("id"));
       return json(chat);
@@ -156,36 +154,32 @@ export const uiRoutes = (policy: ContentPolicy): readonly Route[] => [
   }),
 ];
 
-/**
- * Acquires a turn permit and a stream permit before it passes the post to the session, and a page permit, because it
- * reads messages of the chat.
- */
-async function postChat(call: RouteCall, body: JsonObject, policy: ContentPolicy): Promise<Response> {
-  const { server, caller, sessions } = call;
+/** Reads the engine of the chat. Returns the function that passes the post to the session. */
+async function postChat(
+  call: RouteCall,
+  body: JsonObject,
+  policy: ContentPolicy,
+): Promise<() => Promise<StreamedTurn>> {
+  const { limits, caller, sessions } = call;
   const { name = null } = caller;
-  await call.pagePermit();
   const engine = await engineOfChat(call, body);
-  const releaseTurn = server.acquireTurn(caller);
-  return releaseOnError(releaseTurn, async () => {
-    const permit = server.acquireStream(call);
-    const { copiedLengthPerHour } = server.limits;
-    const options = { turnContext: contextOf(caller) };
-    const start = { context: contextOf(caller), ...(engine === undefined ? {} : { engine }) };
-    const stream = await releaseOnError(permit.release, () =>
-      postUiChat(sessions, body, { options, start, by: name, sdk: sdkOf(call), policy, copiedLengthPerHour }),
-    );
-    stream.turn.result.then(releaseTurn, releaseTurn);
-    return permit.respond(uiSource(stream), uiHeaders(call, stream));
-  });
+  const { copiedLengthPerHour } = limits;
+  const options = { turnContext: contextOf(caller) };
+  const start = { context: contextOf(caller), ...(engine === undefined ? {} : { engine }) };
+  return async () => {
+    const posted = { options, start, by: name, sdk: sdkOf(call), policy, copiedLengthPerHour };
+    const stream = await postUiChat(sessions, body, posted);
+    return { turn: stream.turn, stream: streamed(uiSource(stream), uiHeaders(call, stream)) };
+  };
 }
 
 /**
  * The engine of a new chat; `undefined`: the default. Rejects with 403 if the caller may not use that of an existing
  * chat.
  */
-async function engineOfChat({ sessions, caller, server }: RouteCall, { id }: JsonObject): Promise<string | undefined> {
+async function engineOfChat({ sessions, caller, limits }: RouteCall, { id }: JsonObject): Promise<string | undefined> {
   if (caller.engines === undefined) return undefined;
-  const isId = typeof id === "string" && id !== "" && id.length <= server.limits.idLength;
+  const isId = typeof id === "string" && id !== "" && id.length <= limits.idLength;
   // Branches of a chat have the engine of its first session.
   const view = isId ? await sessions.get(id, { messages: 0 }) : null;
   if (view !== null) checkEngineOf(caller, view.engine);

@@ -1,8 +1,7 @@
 // Routes for clients of OpenAI's chat completions, over engines.
 //
-// The protocol itself is in the other files of this folder, which know no HTTP. This file adds permits of the
-// concurrency limits, streams, and the ending of a stream by failure or shutdown in the form that the client
-// understands. The client takes a stream that ends without an error for a complete one, so a shutdown is an error frame
+// The protocol itself is in the other files of this folder, which know no HTTP. This file declares the
+// routes, and the ending of a stream by failure or shutdown in the form that the client understands. The client takes a stream that ends without an error for a complete one, so a shutdown is an error frame
 // here and not a comment.
 
 import type { Engine } from "../../../core/engine/internal.ts";
@@ -18,8 +17,8 @@ import {
   failureOf,
   json,
   jsonAnswer,
-  releaseOnError,
   route,
+  streamed,
 } from "../../http/internal.ts";
 import { foreignBody } from "../shared/foreign-body.ts";
 import { openaiChat, openaiModel, openaiModels } from "./chat.ts";
@@ -79,12 +78,13 @@ export function openaiRoutes(engines: OpenaiEngines, options: DialectSettings): 
     required: ["error"],
   });
   return [
-    bodyRoute<JsonObject>({
+    bodyRoute({
       method: "POST",
       path: "/v1/chat/completions",
       operationId: "createChatCompletion",
       summary: "Creates a chat completion in OpenAI's format. Stateless: only its usage is stored.",
       body: foreignBody,
+      uses: "run",
       answers: {
         200: {
           description: "A completion, or a stream of chunks.",
@@ -92,34 +92,24 @@ export function openaiRoutes(engines: OpenaiEngines, options: DialectSettings): 
         },
         default: error,
       },
-      handle: async (call, body) => {
-        const releaseTurn = call.server.acquireTurn(call.caller);
-        return releaseOnError(releaseTurn, async () => {
-          const permit = body["stream"] === true ? call.server.acquireStream(call) : null;
-          const run = runCompletion(call, engines, options);
-          const answer = await releaseOnError(
-            () => permit?.release(),
-            () => run.answer(body),
-          );
-          if (answer.type === "stream") {
-            const { frames } = answer;
-            const onClose = () => {
-              releaseTurn();
-              void run.release();
-            };
-            const source = { events: frames, render, shutdownFrame: openaiShutdownFrame, onClose };
-            return (permit ?? call.server.acquireStream(call)).respond(source);
+      handle: (call, body) => {
+        const run = runCompletion(call, engines, options);
+        const start = async () => {
+          const answer = await run.answer(body);
+          if (answer.type === "reply") {
+            await run.release();
+            return json(answer.body, answer.status, answer.headers);
           }
-          permit?.release();
-          releaseTurn();
-          await run.release();
-          return json(answer.body, answer.status, answer.headers);
-        });
+          const onClose = () => void run.release();
+          return streamed({ events: answer.frames, render, shutdownFrame: openaiShutdownFrame, onClose });
+        };
+        return { streams: body["stream"] === true, start };
       },
     }),
     route({
       method: "GET",
       path: "/v1/models",
+      uses: "nothing",
       operationId: "listModels",
       summary: "Lists the models in OpenAI's format.",
       answers: { 200: jsonAnswer("A list.", { type: "object", required: ["object", "data"] }) },
@@ -128,6 +118,7 @@ export function openaiRoutes(engines: OpenaiEngines, options: DialectSettings): 
     route({
       method: "GET",
       path: "/v1/models/{model}",
+      uses: "nothing",
       operationId: "getModel",
       summary: "Returns one model in OpenAI's format.",
       answers: { 200: jsonAnswer("A model.", { type: "object", required: ["id"] }), default: error },

@@ -9,23 +9,22 @@ import type { Cancelled } from "../../../core/model/internal.ts";
 import type { RuntimeEvent, TurnHandle } from "../../../durable/internal.ts";
 import type { AnyOperation, BodyParts, Operation, PathNames, QueryField, Uses } from "../../contract/internal.ts";
 import type { LargeText } from "../large-text.ts";
-import type { HttpLimits } from "../limits.ts";
-import type { Route, RouteCall } from "./route.ts";
+import type { PermittedCall, Route, RouteCall } from "./route.ts";
 
 import { isPlainObject } from "../../../core/model/parse/reading.ts";
 import { withoutBody } from "../../contract/internal.ts";
 import { checkEngineOf } from "../auth.ts";
 import { HttpError } from "../failure.ts";
 import { readBody, readQuery } from "../input.ts";
-import { inPagePermit, json, releaseOnError } from "./route.ts";
+import { inPagePermit, inStreamPermit, inTurnPermit, releaseOnError, streamed } from "./permits.ts";
+import { json } from "./route.ts";
 import { cancelResponse, driveTurn, eventFrame, turnResponse, turnSource } from "./turn-answer.ts";
 
 /** A request as an implementation sees it. */
 export type OperationCall<Path extends string, Query, Body> = Pick<
   RouteCall,
-  "caller" | "sessions" | "inspection" | "runtime" | "key"
+  "limits" | "caller" | "sessions" | "inspection" | "runtime" | "key"
 > & {
-  readonly limits: HttpLimits;
   /** The decoded value of a path parameter, of 1 to `idLength` characters. */
   readonly param: (name: PathNames<Path>) => string;
   readonly query: Partial<Query>;
@@ -96,7 +95,7 @@ export function routesOf<Table extends { readonly [name: string]: AnyOperation }
       keyed: idempotent === "key",
       pool: uses === "cancel" ? "cancel" : "requests",
       handle: async (call) => {
-        const { limits } = call.server;
+        const { limits } = call;
         const parameters = new URLSearchParams(call.url.searchParams);
         // A browser's `EventSource` reconnects to the URL it was created with and sends the newest id in this header.
         const lastEventId = call.request.headers.get("last-event-id") ?? "";
@@ -106,7 +105,7 @@ export function routesOf<Table extends { readonly [name: string]: AnyOperation }
           body: readBody(schema, call.input),
         };
         if (operation.drives === true) await checkEngine(call, read.body);
-        const run = () => implementation({ ...call, limits, ...read });
+        const run = () => implementation({ ...call, ...read });
         return answer(uses, { call, run, status: Number(Object.keys(answers.responses)[0]) });
       },
     };
@@ -114,7 +113,7 @@ export function routesOf<Table extends { readonly [name: string]: AnyOperation }
 }
 
 type Handled<Use extends Uses> = {
-  readonly call: RouteCall;
+  readonly call: PermittedCall;
   /** Runs the implementation. */
   readonly run: () => Returned<object>[Use];
   /** The first status that the operation declares. */
@@ -135,27 +134,24 @@ const answers: { readonly [Use in Uses]: (handled: Handled<Use>) => Promise<Resp
   turn: async ({ call, run }) => driveTurn(call, run()),
   input: async ({ call, run, status }) => {
     const send = run();
-    const releaseTurn = call.server.acquireTurn(call.caller);
-    const accepted = await releaseOnError(releaseTurn, () => inPagePermit(call, send));
-    call.sessions.attach(call.param("id"), accepted.turnId).result.then(releaseTurn, releaseTurn);
-    return json(accepted, status);
+    const start = async () => {
+      const accepted = await inPagePermit(call, send);
+      return { accepted, turn: call.sessions.attach(call.param("id"), accepted.turnId) };
+    };
+    return json((await inTurnPermit(call, start)).accepted, status);
   },
   wait: async ({ call, run }) => turnResponse(call, run()),
   cancel: async ({ call, run }) => cancelResponse(call, run()),
   stream: async ({ call, run }) => {
     // The rows of the session and of the turn have the text of the answer.
     await call.pagePermit();
-    const permit = call.server.acquireStream(call);
-    return releaseOnError(permit.release, async () => {
+    return inStreamPermit(call, async () => {
       const stream = await run();
-      if (stream === null) {
-        permit.release();
-        // `EventSource` reconnects after the end of a stream, but not after a 204 (WHATWG HTML, section 9.2.3).
-        return new Response(null, { status: 204 });
-      }
+      // `EventSource` reconnects after the end of a stream, but not after a 204 (WHATWG HTML, section 9.2.3).
+      if (stream === null) return new Response(null, { status: 204 });
       const { turn, events, ...closing } = stream;
-      if (turn === undefined) return permit.respond({ events, render: eventFrame, ...closing });
-      return permit.respond({ ...turnSource(call, turn.handle, { events, isOpen: turn.isOpen }), ...closing });
+      if (turn === undefined) return streamed({ events, render: eventFrame, ...closing });
+      return streamed({ ...turnSource(call, turn.handle, { events, isOpen: turn.isOpen }), ...closing });
     });
   },
   text: async ({ call, run }) => {
@@ -191,7 +187,7 @@ async function* textsFrom<T>(
  * The engine belongs to the session: a request may name it, and cannot choose another one, with other limits and
  * schemas. Rejects with 403 also if the caller may not use it. A session that does not exist is left to the verb.
  */
-async function checkEngine(call: RouteCall, body: unknown): Promise<void> {
+async function checkEngine(call: PermittedCall, body: unknown): Promise<void> {
   const { sessions, caller, param } = call;
   const options = isPlainObject(body) ? body["options"] : undefined;
   const named = isPlainObject(options) ? options["engine"] : undefined;

@@ -1,31 +1,28 @@
 // The definition of a route: a method, a path, what it accepts and returns, and its handler. The handler serves a table
-// of routes, of which the OpenAPI document is generated. Routes of the API are made from operations
-// (operation-route.ts); those of dialects are written with the functions of this file.
+// of routes, of which the OpenAPI document is generated. Routes are made from declarations, which say what a request
+// uses: those of the API from operations (operation-route.ts), those of dialects in dialect-route.ts. Both take and
+// release the permits (permits.ts); the implementations get a `RouteCall`, which has none.
 
 import type { Clock } from "../../../core/clock/clock.ts";
 import type { JsonObject } from "../../../core/model/internal.ts";
 import type { Runtime } from "../../../durable/internal.ts";
-import type { BodySchema, ResponseDescription } from "../../contract/internal.ts";
+import type { ResponseDescription } from "../../contract/internal.ts";
 import type { CallerInspection, CallerSessions } from "../access.ts";
 import type { Caller } from "../auth.ts";
 import type { HttpLimits } from "../limits.ts";
 import type { SseSource } from "../sse.ts";
 
 import { redactedText } from "../failure.ts";
-import { readBody } from "../input.ts";
 import { LargeText, sliceLength } from "../large-text.ts";
 
 /** What all requests of a handler share. */
 export type ServerContext = {
-  /** The mount path; it precedes every route path. */
-  readonly base: string;
-  readonly limits: HttpLimits;
   readonly clock: Clock;
   /** Aborts when the process shuts down. Waiting requests are answered at once then. */
   readonly shutdownSignal: AbortSignal | null;
   /**
-   * Takes a permit of the stream limits, or throws 429. A route acquires it before it starts anything, so that a
-   * rejected request has no effect.
+   * Takes a permit of the stream limits, or throws 429. It is acquired before anything is started, so that a rejected
+   * request has no effect.
    */
   readonly acquireStream: (call: Pick<RouteCall, "request" | "caller">) => StreamPermit;
   /**
@@ -33,7 +30,7 @@ export type ServerContext = {
    * budget is used up, a request that only read gets 429; others wait in the page permit.
    */
   readonly countBody: (
-    call: Pick<RouteCall, "request" | "caller" | "pagePermit">,
+    call: Pick<PermittedCall, "request" | "caller" | "pagePermit">,
     response: Response,
   ) => Promise<Response>;
   /**
@@ -45,37 +42,24 @@ export type ServerContext = {
   readonly acquireTurn: (caller: Caller) => () => void;
 };
 
+/** Responds with events. */
+export type Respond = <T>(source: SseSource<T>, headers?: ResponseHeaders) => Response;
+
+export type ResponseHeaders = { readonly [name: string]: string };
+
 /** A permit of the stream limits. It is released when the stream of `respond` ends, or by `release`. */
 type StreamPermit = {
-  readonly respond: <T>(source: SseSource<T>, headers?: { readonly [name: string]: string }) => Response;
+  readonly respond: Respond;
   /** Responds with JSON whose text is read in parts, as the client reads it. */
   readonly respondJson: (parts: AsyncGenerator<string | LargeText, void>) => Response;
   readonly release: () => void;
 };
 
-/** Runs `work` in a page permit of its own, for reads before a wait. */
-export async function inPagePermit<T>({ server, request, caller }: RouteCall, work: () => Promise<T>): Promise<T> {
-  const release = await server.acquirePage({ request, caller });
-  try {
-    return await work();
-  } finally {
-    release();
-  }
-}
-
-/** Runs `work`; if it rejects, releases the permit that was acquired for it and rethrows. */
-export async function releaseOnError<T>(release: () => void, work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
-    release();
-    throw error;
-  }
-}
-
-/** One authenticated request, as a route handles it. */
+/** One authenticated request, as an implementation sees it. */
 export type RouteCall = {
-  readonly server: ServerContext;
+  /** The mount path; it precedes every route path. */
+  readonly base: string;
+  readonly limits: HttpLimits;
   readonly request: Request;
   readonly url: URL;
   readonly caller: Caller;
@@ -84,18 +68,23 @@ export type RouteCall = {
   readonly inspection: CallerInspection;
   /** The runtime, restricted to the caller's tenant; `null`: the caller is no operator. */
   readonly runtime: Runtime | null;
-  /** The parsed JSON body, not yet checked against the route's schema; `null` for routes without a body. */
-  readonly input: unknown;
   /** The decoded value of a path parameter, of 1 to `idLength` characters. */
   readonly param: (name: string) => string;
   /** The `Idempotency-Key` header: a repeated request with the same key returns the turn that the first one started. */
   readonly key: string | null;
+};
+
+/** A request with its permits. Only what makes routes of declarations gets one. */
+export type PermittedCall = RouteCall & {
+  readonly server: ServerContext;
+  /** The parsed JSON body, not yet checked against the route's schema; `null` for routes without a body. */
+  readonly input: unknown;
   /** Releases the permit of the `requests` limit before a long wait, which is counted by the stream limits instead. */
   readonly releaseRequestPermit: () => void;
   /**
-   * Waits for a permit of the pages in memory, unless the request holds one. A route awaits it before it reads or
-   * renders what may be large, and after it has waited for other things. The handler releases the permit when the
-   * response counts in the budget of unread responses, or when the route fails.
+   * Waits for a permit of the pages in memory, unless the request holds one. It is awaited before anything is read or
+   * rendered that may be large, and after waits for other things. The handler releases the permit when the response
+   * counts in the budget of unread responses, or when the route fails.
    */
   readonly pagePermit: () => Promise<void>;
 };
@@ -124,39 +113,13 @@ export type Route = {
   readonly pool: "requests" | "cancel";
   /** The successful responses by status. */
   readonly answers: { readonly [status: string]: ResponseDescription };
-  readonly handle: (call: RouteCall) => Promise<Response>;
+  readonly handle: (call: PermittedCall) => Promise<Response>;
 };
-
-type RouteFields = Pick<Route, "method" | "path" | "operationId" | "summary" | "answers"> & {
-  readonly access?: "open";
-  readonly keyed?: boolean;
-  readonly pool?: Route["pool"];
-  readonly query?: readonly Parameter[];
-};
-
-const routeDefaults = { access: "caller", query: [], keyed: false, pool: "requests" } as const;
-
-/** A route without a body. */
-export function route(fields: RouteFields & { readonly handle: (call: RouteCall) => Promise<Response> }): Route {
-  return { ...routeDefaults, ...fields, body: null };
-}
-
-/** A route with a JSON body. Its handler receives the body after it was checked against the schema. */
-export function bodyRoute<Body>(
-  fields: RouteFields & {
-    readonly body: BodySchema<Body>;
-    readonly handle: (call: RouteCall, body: Body) => Promise<Response>;
-  },
-): Route {
-  const { body, handle, ...otherFields } = fields;
-  const readAndHandle = (call: RouteCall) => handle(call, readBody(body, call.input));
-  return { ...routeDefaults, ...otherFields, body: body.schema, handle: readAndHandle };
-}
 
 export const jsonHeaders = { "content-type": "application/json", "cache-control": "no-store" } as const;
 
 /** A JSON response whose failures are redacted. */
-export function json(value: unknown, status = 200, headers: { readonly [name: string]: string } = {}): Response {
+export function json(value: unknown, status = 200, headers: ResponseHeaders = {}): Response {
   return jsonText(redactedText(value), status, headers);
 }
 
@@ -169,11 +132,7 @@ export function largeBodyOf(response: Response): LargeText | null {
 }
 
 /** A response with a text that is JSON. A text that is longer than a slice is rendered as its client reads it. */
-export function jsonText(
-  text: string | LargeText,
-  status = 200,
-  headers: { readonly [name: string]: string } = {},
-): Response {
+export function jsonText(text: string | LargeText, status = 200, headers: ResponseHeaders = {}): Response {
   const init = { status, headers: { ...jsonHeaders, ...headers } };
   if (typeof text === "string" && text.length <= sliceLength) return new Response(text, init);
   // The handler sets the body.

@@ -17,7 +17,8 @@ import type { Cancelled } from "../../../core/model/internal.ts";
 import type { RuntimeEvent, TurnEnd, TurnHandle } from "../../../durable/internal.ts";
 import type { LargeText } from "../large-text.ts";
 import type { SseSource } from "../sse.ts";
-import type { Route, RouteCall } from "./route.ts";
+import type { Streamed } from "./permits.ts";
+import type { PermittedCall, ResponseHeaders, Route, RouteCall } from "./route.ts";
 
 import { startTimer } from "../../../core/clock/timer.ts";
 import { hasRedaction } from "../../../core/engine/internal.ts";
@@ -25,49 +26,46 @@ import { RuntimeError } from "../../../core/model/internal.ts";
 import { turnOperations } from "../../contract/internal.ts";
 import { HttpError, redactedText } from "../failure.ts";
 import { frame, onAbort } from "../sse.ts";
-import { inPagePermit, json, releaseOnError } from "./route.ts";
+import { inPagePermit, inStreamPermit, inTurnPermit, streamed } from "./permits.ts";
+import { json } from "./route.ts";
 
 /** Starts a turn with `start` and answers in the form that the client asked for. */
-export async function driveTurn(call: RouteCall, start: () => Promise<TurnHandle>): Promise<Response> {
+export async function driveTurn(call: PermittedCall, start: () => Promise<TurnHandle>): Promise<Response> {
   const form = responseForm(call);
-  const releaseTurn = call.server.acquireTurn(call.caller);
-  return releaseOnError(releaseTurn, async () => {
-    const permit = form.type === "stream" || form.waitMs > 0 ? call.server.acquireStream(call) : null;
-    return releaseOnError(
-      () => permit?.release(),
-      async () => {
-        // The verb reads the row of the session, which has the text of the newest answer. A request that is repeated
-        // under a key finds its turn, which may have ended.
-        const { turn, isOpen } = await inPagePermit(call, async () => {
-          const started = await start();
-          return { turn: started, isOpen: call.key === null || (started.isOpen ?? (await isTurnOpen(call, started))) };
-        });
-        if (isOpen) turn.result.then(releaseTurn, releaseTurn);
-        else releaseTurn();
-        const headers = turnHeaders(call, turn);
-        if (permit !== null && form.type === "stream")
-          return permit.respond(turnSource(call, turn, { isOpen }), headers);
-        const waitMs = form.type === "json" ? form.waitMs : 0;
-        if (!isOpen && waitMs > 0) await call.pagePermit();
-        const response = await jsonResponse(call, turn, headers, waitMs);
-        permit?.release();
-        return response;
-      },
-    );
+  const started = () => inTurnPermit(call, () => startTurn(call, start));
+  if (form.type === "stream") return inStreamPermit(call, async () => turnStream(call, await started()));
+  const { waitMs } = form;
+  const wait = async () => startedResponse(call, await started(), waitMs);
+  return waitMs > 0 ? inStreamPermit(call, wait) : wait();
+}
+
+/** A turn that a request has started, or found under its key. `isOpen`: it has not ended yet. */
+type StartedTurn = { readonly turn: TurnHandle; readonly isOpen: boolean };
+
+/**
+ * Starts a turn in a page permit: the verb reads the row of the session, which has the text of the newest answer. A
+ * request that is repeated under a key finds its turn, which may have ended.
+ */
+async function startTurn(call: PermittedCall, start: () => Promise<TurnHandle>): Promise<StartedTurn> {
+  return inPagePermit(call, async () => {
+    const turn = await start();
+    return { turn, isOpen: call.key === null || (turn.isOpen ?? (await isTurnOpen(call, turn))) };
   });
+}
+
+function turnStream(call: PermittedCall, { turn, isOpen }: StartedTurn): Streamed {
+  return streamed(turnSource(call, turn, { isOpen }), turnHeaders(call, turn));
 }
 
 type ResponseForm = { readonly type: "stream" } | { readonly type: "json"; readonly waitMs: number };
 
-async function jsonResponse(
-  call: RouteCall,
-  turn: TurnHandle,
-  headers: ResponseHeaders,
-  waitMs: number,
-): Promise<Response> {
+/** The result of the turn if it ends within `waitMs` milliseconds, otherwise its ids. */
+async function startedResponse(call: PermittedCall, { turn, isOpen }: StartedTurn, waitMs: number): Promise<Response> {
   const { sessionId, turnId } = turn;
+  if (!isOpen && waitMs > 0) await call.pagePermit();
   // Without a turn id no turn was started (calls are still pending), and the result is available at once.
   const end = turnId === null ? await turn.result : await waitForResult(call, turn.result, waitMs);
+  const headers = turnHeaders(call, turn);
   const allHeaders = waitMs > 0 ? { ...headers, "preference-applied": `wait=${waitMs / 1000}` } : headers;
   if (end === null) return json({ sessionId, turnId }, 202, allHeaders);
   await call.pagePermit();
@@ -89,20 +87,18 @@ export async function isTurnOpen(
   return queuedTurns.includes(turnId) || (openTurn?.turnId === turnId && openTurn.status !== "parked");
 }
 
-type ResponseHeaders = { readonly [name: string]: string };
-
 /** The error for a session that does not exist in the caller's tenant. */
 export function noSession(id: string): RuntimeError {
   return new RuntimeError("not_found", { message: `there is no session ${JSON.stringify(id)}` });
 }
 
 /** The ids of the turn and its location. Ids are percent-encoded, since header values are limited to ASCII. */
-export function turnHeaders({ server }: RouteCall, { sessionId, turnId }: TurnHandle): ResponseHeaders {
+export function turnHeaders({ base }: Pick<RouteCall, "base">, { sessionId, turnId }: TurnHandle): ResponseHeaders {
   const session = encodeURIComponent(sessionId);
   if (turnId === null) return { "everturn-session": session };
   const turn = encodeURIComponent(turnId);
   return {
-    location: `${server.base}/sessions/${session}/turns/${turn}`,
+    location: `${base}/sessions/${session}/turns/${turn}`,
     "everturn-session": session,
     "everturn-turn": turn,
   };
@@ -113,7 +109,7 @@ export function turnHeaders({ server }: RouteCall, { sessionId, turnId }: TurnHa
  * may fail.
  */
 export function turnSource(
-  call: RouteCall,
+  call: PermittedCall,
   turn: TurnHandle,
   { events = turn.events, isOpen }: { readonly events?: AsyncIterable<RuntimeEvent>; readonly isOpen: boolean },
 ): SseSource<RuntimeEvent> {
@@ -142,8 +138,8 @@ function endFrame(end: TurnEnd): string | LargeText {
 export const cancelAnswers: Route["answers"] = turnOperations.cancel.answers.responses;
 
 /** Waits for the end of a cancelled turn, without a stream permit: a cancel must work when all permits are taken. */
-export async function cancelResponse(call: RouteCall, cancelled: Promise<Cancelled>): Promise<Response> {
-  const outcome = (await waitForResult(call, cancelled, call.server.limits.waitSeconds * 1000)) ?? "stored";
+export async function cancelResponse(call: PermittedCall, cancelled: Promise<Cancelled>): Promise<Response> {
+  const outcome = (await waitForResult(call, cancelled, call.limits.waitSeconds * 1000)) ?? "stored";
   return json({ result: outcome }, outcome === "stored" ? 202 : 200);
 }
 
@@ -153,7 +149,7 @@ export async function cancelResponse(call: RouteCall, cancelled: Promise<Cancell
  * time.
  */
 async function waitForResult<T>(
-  { server: { shutdownSignal, clock }, request, releaseRequestPermit }: RouteCall,
+  { server: { shutdownSignal, clock }, request, releaseRequestPermit }: PermittedCall,
   result: Promise<T>,
   ms: number,
 ): Promise<T | null> {
@@ -178,34 +174,28 @@ async function waitForResult<T>(
  * The result of a turn, or 202 if it has not ended within the time that the client asked for. The permit of a wait is
  * one of the stream limits.
  */
-export async function turnResponse(call: RouteCall, turn: TurnHandle): Promise<Response> {
+export async function turnResponse(call: PermittedCall, turn: TurnHandle): Promise<Response> {
   const { sessionId, turnId } = turn;
   const isOpen = await inPagePermit(call, () => isTurnOpen(call, turn));
-  // The permit is acquired after the wait: an open turn may take minutes.
-  if (!isOpen) await call.pagePermit();
-  const end = isOpen ? await waitInStreamSlot(call, turn.result, preferredWaitMs(call)) : await turn.result;
-  if (end === null) return json({ sessionId, turnId }, 202);
-  await call.pagePermit();
-  return json(end);
-}
-
-/** Like `waitForResult`, in a permit of the stream limits that is acquired for the wait. */
-async function waitInStreamSlot<T>(call: RouteCall, result: Promise<T>, ms: number): Promise<T | null> {
-  const permit = ms === 0 ? null : call.server.acquireStream(call);
-  try {
-    return await waitForResult(call, result, ms);
-  } finally {
-    permit?.release();
-  }
+  const waitMs = isOpen ? preferredWaitMs(call) : 0;
+  const respond = async () => {
+    // The permit is acquired after the wait: an open turn may take minutes.
+    if (!isOpen) await call.pagePermit();
+    const end = isOpen ? await waitForResult(call, turn.result, waitMs) : await turn.result;
+    if (end === null) return json({ sessionId, turnId }, 202);
+    await call.pagePermit();
+    return json(end);
+  };
+  return waitMs > 0 ? inStreamPermit(call, respond) : respond();
 }
 
 /**
  * The `wait` preference of the request (RFC 7240, section 4.3) in milliseconds, at most `waitSeconds`. 0 if there is
  * none.
  */
-function preferredWaitMs({ request, server }: RouteCall): number {
+function preferredWaitMs({ request, limits }: RouteCall): number {
   const seconds = /(?:^|,)\s*wait\s*=\s*"?(\d{1,6})"?\s*(?:$|[,;])/i.exec(request.headers.get("prefer") ?? "")?.[1];
-  return Math.min(Number(seconds ?? 0), server.limits.waitSeconds) * 1000;
+  return Math.min(Number(seconds ?? 0), limits.waitSeconds) * 1000;
 }
 
 /** Content negotiation (RFC 9110, section 12.5.1). */

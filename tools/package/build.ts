@@ -4,7 +4,8 @@
 import { join } from "node:path";
 
 import { bundleCode } from "./bundle-code.ts";
-import { bundleDeclarations, declarationFileOf } from "./bundle-declarations.ts";
+import { bundleDeclarations } from "./bundle-declarations.ts";
+import { declarationFileOf } from "./declaration-files.ts";
 import { buildFolder, entryPoints, library, packageFolder, readManifest, root } from "./entry-files.ts";
 import { buildStudio } from "./studio.ts";
 import { writeFiles } from "./write-files.ts";

@@ -12,10 +12,11 @@
 // properties of mapped types. The compiler has written the table with its comments, so this module only rearranges
 // text.
 
+import type { Edit, Node } from "./syntax-nodes.ts";
+
 import { parseSync } from "oxc-parser";
 
-type Node = { readonly type: string; readonly start: number; readonly end: number };
-type Edit = { readonly start: number; readonly end: number; readonly text: string };
+import { edited, isNode, walk } from "./syntax-nodes.ts";
 
 /** Returns the text with the inferred types written out. `path` is for error messages. */
 export function withInferredTypes(text: string, path: string): string {
@@ -137,16 +138,6 @@ function withNamedImports(text: string): string {
   return imports.join("") + body;
 }
 
-function edited(text: string, start: number, end: number, edits: readonly Edit[]): string {
-  let result = "";
-  let position = start;
-  for (const edit of [...edits].sort((a, b) => a.start - b.start)) {
-    result += text.slice(position, edit.start) + edit.text;
-    position = edit.end;
-  }
-  return result + text.slice(position, end);
-}
-
 /** The name of a type reference, also of `import("./x.ts").Name`. */
 function referenceName(node: Node): string | null {
   const name =
@@ -178,16 +169,4 @@ function keyOf(property: Node): string {
   const key = "key" in property && isNode(property.key) ? property.key : null;
   if (key !== null && "name" in key) return String(key.name);
   return key !== null && "value" in key ? String(key.value) : "";
-}
-
-function walk(node: Node, visit: (node: Node) => void): void {
-  visit(node);
-  const children = Object.values(node).flatMap((value: unknown) => (Array.isArray(value) ? value : [value]));
-  for (const child of children) if (isNode(child)) walk(child, visit);
-}
-
-function isNode(value: unknown): value is Node {
-  return (
-    typeof value === "object" && value !== null && "type" in value && typeof value.type === "string" && "start" in value
-  );
 }

@@ -1,23 +1,17 @@
-// Reads the declarations behind the package's entry points from the declaration files (`lib/build/**/*.d.ts`) that
-// `tsc -b` emits.
-//
-// TypeScript 7 has no compiler API, and a documentation tool that brings its own TypeScript would check the sources
-// with another compiler than the one that builds them. Declaration files need no checker: every type is written out in
-// them, and doc comments are kept. So this module works on the syntax trees of oxc-parser. It follows `import` and
-// `export … from` between files and understands the forms that lib/src uses; other forms throw.
+// The declarations behind the package's entry points, with their doc comments, members and signatures, as
+// docs/reference shows them. They are read from the declaration files that `tsc -b` emits (tools/package).
 
-import type { Comment, ModuleExportName, Program, Statement } from "oxc-parser";
+import type { DeclarationFile, Declaration as Declared } from "../package/declaration-files.ts";
+import type { Node } from "../package/syntax-nodes.ts";
+import type { Comment } from "oxc-parser";
 
 import { readFileSync } from "node:fs";
-import { dirname, join, relative, resolve } from "node:path";
+import { join, relative } from "node:path";
 
-import { parseSync } from "oxc-parser";
 import { format } from "oxfmt";
 
-import { withInferredTypes } from "../package/inferred-types.ts";
-
-/** A node of the syntax tree, as far as a walk that does not know its type needs it. */
-type Node = { readonly type: string; readonly start: number; readonly end: number };
+import { declarationFileOf, DeclarationFiles } from "../package/declaration-files.ts";
+import { childrenOf, firstIdentifier, innerDeclaration, isNode, walk } from "../package/syntax-nodes.ts";
 
 /** One declaration. A function has one for each overload, so a name stands for a list of them. */
 export type Declaration = {
@@ -39,99 +33,39 @@ export type Member = {
   readonly doc: string | null;
 };
 
-type Binding = { readonly from: string; readonly name: string };
-
 const root = join(import.meta.dirname, "../..");
-const files = new Map<string, DeclarationFile>();
+const files = new DeclarationFiles("/", (address) => !address.startsWith("/"));
 
-/** A parsed declaration file: what it declares, and where its imported and re-exported names come from. */
-class DeclarationFile {
-  readonly path: string;
-  readonly text: string;
-  readonly program: Program;
-  readonly comments: readonly Comment[];
-  readonly declared = new Map<string, Declaration[]>();
-  readonly #imported = new Map<string, Binding>();
-  readonly #exported = new Map<string, Binding>();
-  /** The files of `export * from`. */
-  readonly #reexported: string[] = [];
+/** The names that an entry point exports, in the order of its export lists. */
+export function exportedNames({ file }: EntryPoint): readonly string[] {
+  return [...files.exportedNames(file)];
+}
 
-  constructor(path: string) {
-    this.path = path;
-    this.text = withInferredTypes(readFileSync(path, "utf8"), path);
-    const { program, comments, errors } = parseSync(path, this.text);
-    if (errors[0] !== undefined) throw new Error(`${path}: ${errors[0].message}`);
-    this.program = program;
-    this.comments = comments;
-    for (const statement of program.body) this.#read(statement);
-  }
+/**
+ * The declarations of a name that a file declares, imports or re-exports. `null` for globals, type parameters and names
+ * of packages.
+ */
+export function resolveName(file: DeclarationFile, name: string): readonly Declaration[] | null {
+  const found = files.resolve(file, name);
+  return found === null ? null : found.statements.map((statement) => declarationIn(found, statement));
+}
 
-  /** The names that the file exports, in the order of its export lists. */
-  get exportedNames(): readonly string[] {
-    return [...this.#exported.keys()];
-  }
+function declarationIn({ file, name }: Declared, statement: Node): Declaration {
+  const node = innerDeclaration(statement);
+  return { file, name, kind: kinds[node.type] ?? "type", node, doc: docBefore(file, statement.start) };
+}
 
-  /**
-   * Finds the declarations of a name that this file declares, imports or re-exports. `null` for globals and type
-   * parameters.
-   */
-  resolve(name: string): readonly Declaration[] | null {
-    const own = this.declared.get(name);
-    if (own !== undefined) return own;
-    const binding = this.#exported.get(name) ?? this.#imported.get(name);
-    if (binding !== undefined) return fileAt(binding.from).resolve(binding.name);
-    for (const path of this.#reexported) {
-      const declarations = fileAt(path).resolve(name);
-      if (declarations !== null) return declarations;
-    }
-    return null;
-  }
+const kinds: { readonly [type: string]: Declaration["kind"] } = {
+  VariableDeclaration: "constant",
+  TSDeclareFunction: "function",
+  FunctionDeclaration: "function",
+  ClassDeclaration: "class",
+};
 
-  /** The doc comment that ends directly before `position`, or `null`. The `|` of a union may stand between the two. */
-  docBefore(position: number): string | null {
-    const comment = this.comments.findLast(({ end }) => end <= position);
-    if (comment === undefined || comment.type !== "Block" || !comment.value.startsWith("*")) return null;
-    if (!/^[\s|]*$/.test(this.text.slice(comment.end, position))) return null;
-    return withoutAsterisks(comment.value);
-  }
-
-  #read(statement: Statement): void {
-    if (statement.type === "ImportDeclaration") {
-      for (const specifier of statement.specifiers) {
-        const name = specifier.type === "ImportSpecifier" ? exportedName(specifier.imported) : "default";
-        if (!statement.source.value.startsWith(".")) continue;
-        this.#imported.set(specifier.local.name, { from: this.#target(statement.source.value), name });
-      }
-    } else if (statement.type === "ExportNamedDeclaration" && statement.source !== null) {
-      for (const { local, exported } of statement.specifiers) {
-        this.#exported.set(exportedName(exported), {
-          from: this.#target(statement.source.value),
-          name: exportedName(local),
-        });
-      }
-    } else if (statement.type === "ExportNamedDeclaration" && statement.declaration !== null) {
-      this.#declare(statement.declaration, statement.start);
-    } else if (statement.type === "ExportNamedDeclaration" && statement.specifiers.length === 0) {
-      // `export {}` marks a module without exports.
-    } else if (statement.type === "ExportAllDeclaration" && statement.exported === null) {
-      this.#reexported.push(this.#target(statement.source.value));
-    } else if (statement.type.startsWith("Export")) {
-      throw new Error(`${this.path}: a statement of type ${statement.type} is not understood`);
-    } else {
-      this.#declare(statement, statement.start);
-    }
-  }
-
-  #declare(node: Node & object, start: number): void {
-    for (const [name, kind] of declaredNames(node)) {
-      const declaration = { file: this, name, kind, node, doc: this.docBefore(start) };
-      this.declared.set(name, [...(this.declared.get(name) ?? []), declaration]);
-    }
-  }
-
-  #target(specifier: string): string {
-    return resolve(dirname(this.path), specifier.replace(/\.ts$/, ".d.ts"));
-  }
+/** The text of the doc comment directly before a position, or `null`. */
+function docBefore(file: DeclarationFile, position: number): string | null {
+  const comment = file.docBefore(position);
+  return comment === null ? null : withoutAsterisks(comment);
 }
 
 /** An entry point of the package: its import name, what it is for, and its declaration file. */
@@ -153,15 +87,10 @@ export function entryPoints(library = join(root, "lib")): readonly EntryPoint[] 
       {
         name,
         purpose: purposeOf(join(library, target.source)),
-        file: fileAt(join(library, declarationFileOf(target.source))),
+        file: files.at(declarationFileOf(join(library, target.source), join(library, "src"), join(library, "build"))),
       },
     ];
   });
-}
-
-/** The declaration file that `tsc -b` writes for a source file. */
-function declarationFileOf(source: string): string {
-  return source.replace("./src/", "./build/").replace(/\.ts$/, ".d.ts");
 }
 
 /** The source file of a declaration, relative to the repository. */
@@ -190,11 +119,12 @@ export async function signatureOf({ file, node }: Declaration): Promise<string> 
 /** The names of types that a declaration refers to, without private members. */
 export function referencedNames({ node }: Declaration): ReadonlySet<string> {
   const names = new Set<string>();
+  const add = (type: unknown): void => void names.add(firstIdentifier(type)?.name ?? "");
   walk(node, (child) => {
-    if (child.type === "TSTypeReference" && "typeName" in child) names.add(firstIdentifier(child.typeName));
-    if (child.type === "TSTypeQuery" && "exprName" in child) names.add(firstIdentifier(child.exprName));
-    if (child.type === "TSInterfaceHeritage" && "expression" in child) names.add(firstIdentifier(child.expression));
-    if ("superClass" in child && isNode(child.superClass)) names.add(firstIdentifier(child.superClass));
+    if (child.type === "TSTypeReference" && "typeName" in child) add(child.typeName);
+    if (child.type === "TSTypeQuery" && "exprName" in child) add(child.exprName);
+    if (child.type === "TSInterfaceHeritage" && "expression" in child) add(child.expression);
+    if ("superClass" in child && isNode(child.superClass)) add(child.superClass);
     return child.type !== "PropertyDefinition" || !("accessibility" in child) || child.accessibility !== "private";
   });
   names.delete("");
@@ -214,7 +144,7 @@ export function membersOf({ file, node }: Declaration): readonly Member[] {
   function collect(inside: Node, path: readonly string[]): void {
     const variant = inside.type === "TSTypeLiteral" ? discriminantOf(file, inside) : null;
     const prefix = variant === null ? path : [...path, variant.value];
-    const variantDoc = variant === null ? null : file.docBefore(inside.start);
+    const variantDoc = variant === null ? null : docBefore(file, inside.start);
     if (variantDoc !== null) members.push({ path: prefix, doc: variantDoc });
     for (const child of childrenOf(inside)) {
       const name = memberName(file, child);
@@ -222,7 +152,7 @@ export function membersOf({ file, node }: Declaration): readonly Member[] {
         if (!opaque.has(child.type)) collect(child, prefix);
       } else if (!isPrivate(child) && name !== variant?.field && name !== "constructor") {
         const memberPath = [...prefix, name];
-        members.push({ path: memberPath, doc: file.docBefore(child.start) });
+        members.push({ path: memberPath, doc: docBefore(file, child.start) });
         if ("typeAnnotation" in child && isNode(child.typeAnnotation)) collect(child.typeAnnotation, memberPath);
       }
     }
@@ -275,54 +205,8 @@ function discriminantOf(
   return null;
 }
 
-function declaredNames(node: Node & object): readonly (readonly [string, Declaration["kind"]])[] {
-  if (node.type === "VariableDeclaration" && "declarations" in node && Array.isArray(node.declarations)) {
-    return node.declarations.map((declarator: { id: { name: string } }) => [declarator.id.name, "constant"]);
-  }
-  if (!("id" in node) || !isNode(node.id) || !("name" in node.id) || typeof node.id.name !== "string") return [];
-  if (node.type === "TSDeclareFunction" || node.type === "FunctionDeclaration") return [[node.id.name, "function"]];
-  if (node.type === "ClassDeclaration") return [[node.id.name, "class"]];
-  return [[node.id.name, "type"]];
-}
-
-function firstIdentifier(node: unknown): string {
-  if (!isNode(node)) return "";
-  if ("left" in node) return firstIdentifier(node.left);
-  return "name" in node && typeof node.name === "string" ? node.name : "";
-}
-
-/** Visits a node and its descendants. `visit` returns `false` to leave the descendants out. */
-function walk(node: Node, visit: (node: Node) => boolean): void {
-  if (!visit(node)) return;
-  for (const child of childrenOf(node)) walk(child, visit);
-}
-
-function childrenOf(node: Node): readonly Node[] {
-  return Object.values(node)
-    .flatMap((value: unknown) => (Array.isArray(value) ? value : [value]))
-    .filter(isNode);
-}
-
-function isNode(value: unknown): value is Node {
-  return (
-    typeof value === "object" && value !== null && "type" in value && typeof value.type === "string" && "start" in value
-  );
-}
-
-function fileAt(path: string): DeclarationFile {
-  const parsed = files.get(path);
-  if (parsed !== undefined) return parsed;
-  const file = new DeclarationFile(path);
-  files.set(path, file);
-  return file;
-}
-
-function exportedName(name: ModuleExportName): string {
-  return name.type === "Literal" ? name.value : name.name;
-}
-
-function withoutAsterisks(comment: string): string {
-  return comment
+function withoutAsterisks({ value }: Comment): string {
+  return value
     .slice(1)
     .split("\n")
     .map((line) => line.replace(/^\s*\* ?/, "").trimEnd())

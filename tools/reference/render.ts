@@ -7,7 +7,7 @@
 
 import type { Declaration, EntryPoint } from "./declarations.ts";
 
-import { membersOf, referencedNames, signatureOf, sourceOf } from "./declarations.ts";
+import { exportedNames, membersOf, referencedNames, resolveName, signatureOf, sourceOf } from "./declarations.ts";
 
 /** What one page contains, for the report of the check. */
 type Counts = {
@@ -75,7 +75,7 @@ function renderIndex(pages: readonly Page[], places: ReadonlyMap<string, Place>)
     ),
   ];
   for (const { entry, file } of pages) {
-    if (entry.file.exportedNames.length === 0) continue;
+    if (exportedNames(entry).length === 0) continue;
     lines.push("", `## [\`${entry.name}\`](${file})`, "", entry.purpose, "", nameTable(entry, places, ""));
   }
   return `${lines.join("\n")}\n`;
@@ -124,7 +124,7 @@ function setAnchors({ own, supporting }: Outline, places: ReadonlyMap<string, Pl
 }
 
 function entryNames(entry: EntryPoint): readonly Name[] {
-  return [...entry.file.exportedNames].sort(byName).map((name) => ({ name, declarations: find(entry, name) }));
+  return [...exportedNames(entry)].sort(byName).map((name) => ({ name, declarations: find(entry, name) }));
 }
 
 async function renderName(
@@ -157,7 +157,7 @@ async function renderName(
 }
 
 function nameTable(entry: EntryPoint, places: ReadonlyMap<string, Place>, page: string): string {
-  const rows = [...entry.file.exportedNames].sort(byName).map((name) => {
+  const rows = [...exportedNames(entry)].sort(byName).map((name) => {
     const declarations = find(entry, name);
     const place = declaredPlace(places, declarations);
     const doc = declarations.find((declaration) => declaration.doc !== null)?.doc ?? "";
@@ -174,7 +174,7 @@ function nameTable(entry: EntryPoint, places: ReadonlyMap<string, Place>, page: 
 function placesOf(entries: readonly EntryPoint[]): Map<string, Place> {
   const places = new Map<string, Place>();
   for (const entry of entries) {
-    for (const name of entry.file.exportedNames) {
+    for (const name of exportedNames(entry)) {
       const key = sortKey(find(entry, name)[0]);
       if (!places.has(key)) places.set(key, { page: pageFile(entry), heading: name, anchor: "" });
     }
@@ -190,13 +190,13 @@ function supportingTypes(
   const byPage = new Map<string, Declaration[]>();
   for (const entry of entries) {
     const page = pageFile(entry);
-    const queue = entry.file.exportedNames
+    const queue = exportedNames(entry)
       .flatMap((name) => find(entry, name))
       .filter((declaration) => places.get(sortKey(declaration))?.page === page);
     const supporting: Declaration[] = [];
     for (let declaration = queue.shift(); declaration !== undefined; declaration = queue.shift()) {
       for (const name of referencedNames(declaration)) {
-        const target = declaration.file.resolve(name)?.[0];
+        const target = resolveName(declaration.file, name)?.[0];
         if (target === undefined || target.kind !== "type" || places.has(sortKey(target))) continue;
         places.set(sortKey(target), { page, heading: target.name, anchor: "" });
         supporting.push(target);
@@ -220,7 +220,7 @@ function relatedNames(
   const links = new Map<string, string>();
   for (const declaration of declarations) {
     for (const name of referencedNames(declaration)) {
-      const place = places.get(sortKey(declaration.file.resolve(name)?.[0]));
+      const place = places.get(sortKey(resolveName(declaration.file, name)?.[0]));
       if (place !== undefined && place.heading !== self) {
         links.set(place.heading, `[\`${place.heading}\`](${address(place, page)})`);
       }
@@ -252,14 +252,15 @@ function withLinks(
 ): string {
   return text.replaceAll(/\{@link (\w+)(?:[ |]([^}]+))?\}/g, (_, name: string, label: string | undefined) => {
     const place =
-      places.get(sortKey(from?.file.resolve(name)?.[0])) ?? [...places.values()].find((p) => p.heading === name);
+      places.get(sortKey(from === undefined ? undefined : resolveName(from.file, name)?.[0])) ??
+      [...places.values()].find((p) => p.heading === name);
     const shown = `\`${label ?? name}\``;
     return place === undefined ? shown : `[${shown}](${address(place, page)})`;
   });
 }
 
 function find(entry: EntryPoint, name: string): readonly Declaration[] {
-  const declarations = entry.file.resolve(name);
+  const declarations = resolveName(entry.file, name);
   if (declarations === null) throw new Error(`${entry.name}: ${name} has no declaration`);
   return declarations;
 }

@@ -130,12 +130,13 @@ function literalsOf(lines: readonly string[]): readonly Literal[] {
 }
 
 describe("a published map", () => {
-  // Two lines of code: of a package, of us (two segments of one line and one of the next), and of the package again.
+  // Two lines of code: of a package, of us (three segments of one line, two of them with names, and one of the next), and of the package again.
   const segments: SourceMapSegment[][] = [
     [
       [0, 0, 7, 0],
       [10, 1, 3, 0, 1],
       [14, 1, 3, 8, 0],
+      [16, 1, 3, 9],
       [20, 1, 4, 0],
       [30, 0, 8, 0],
       [34, 0, 9, 0],
@@ -150,13 +151,13 @@ describe("a published map", () => {
     sourcesContent: ["a", "b"],
     mappings: encode(segments),
   };
-  const published = (precision: "lines" | "columns") => {
-    const { mappings, ...fields }: SourceMapPayload = JSON.parse(publishedMap(map, precision));
+  const published = ({ isMinified }: { readonly isMinified: boolean }) => {
+    const { mappings, ...fields }: SourceMapPayload = JSON.parse(publishedMap(map, isMinified));
     return { fields, segments: decode(mappings) };
   };
 
-  test("leads from the code of bundled packages to no source, and from ours to each column", () => {
-    expect(published("columns")).toEqual({
+  test("leads from the code of bundled packages to no source, and from ours to each line and name", () => {
+    expect(published({ isMinified: true })).toEqual({
       fields: {
         version: 3,
         file: "x.js",
@@ -169,7 +170,7 @@ describe("a published map", () => {
   });
 
   test("of code that is not minified leads to each line, and has no names", () => {
-    expect(published("lines")).toEqual({
+    expect(published({ isMinified: false })).toEqual({
       fields: { version: 3, file: "x.js", names: [], sources: ["../src/b.ts"], sourcesContent: ["b"] },
       segments: [[[10, 0, 3, 0], [20, 0, 4, 0], [30]], [[2, 0, 4, 2]]],
     });

@@ -55,7 +55,7 @@ export async function bundleCode(): Promise<ReadonlyMap<string, string>> {
   const files = new Map(
     output.map((file) => [
       file.fileName,
-      file.type === "chunk" ? file.code : publishedMap(JSON.parse(String(file.source)), "lines"),
+      file.type === "chunk" ? file.code : publishedMap(JSON.parse(String(file.source)), false),
     ]),
   );
   files.set("licenses.txt", licenceTexts(output.flatMap((file) => (file.type === "chunk" ? file.moduleIds : []))));

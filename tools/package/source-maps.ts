@@ -2,9 +2,8 @@
 // traces and debuggers show TypeScript.
 //
 // The package has at most 12 MB, and complete maps do not fit (docs/decisions/0053). A map has no sources of bundled
-// packages and no segments that lead to them: users see the published code there. A map of code that is not minified
-// has no columns of the sources: at most one segment for each pair of a line of the code and a line of the sources. A
-// line of minified code has thousands of statements, so a map of such code keeps all segments of our sources.
+// packages and no segments that lead to them: users see the published code there. It has no columns of the sources: a
+// segment that continues a line of the sources is left out. The map of minified code also has the names of the sources.
 
 import type { SourceMapSegment } from "@jridgewell/sourcemap-codec";
 
@@ -24,10 +23,9 @@ type SourceMap = {
 };
 
 /**
- * The text of a map as it is published. `precision`: whether segments that differ only in the column of the source are
- * kept.
+ * The text of a map as it is published. `isMinified`: the names of the code are not those of the sources.
  */
-export function publishedMap(map: SourceMap, precision: "lines" | "columns"): string {
+export function publishedMap(map: SourceMap, isMinified: boolean): string {
   const kept = map.sources.flatMap((source, index) => (source.includes("node_modules/") ? [] : [index]));
   const numbers = new Map(kept.map((index, number) => [index, number]));
   const names = new Map<number, number>();
@@ -40,14 +38,13 @@ export function publishedMap(map: SourceMap, precision: "lines" | "columns"): st
     const source = segment.length === 1 ? undefined : numbers.get(segment[1]);
     if (segment.length === 1 || source === undefined) return [segment[0]];
     const [column, , line, sourceColumn] = segment;
-    return segment.length === 5 && precision === "columns"
+    return segment.length === 5 && isMinified
       ? [column, source, line, sourceColumn, nameNumber(segment[4])]
       : [column, source, line, sourceColumn];
   };
   const lines = decode(map.mappings).map((line) => {
     const segments: SourceMapSegment[] = [];
-    for (const segment of line.map(published))
-      if (isNeeded(segment, segments.at(-1), precision)) segments.push(segment);
+    for (const segment of line.map(published)) if (isNeeded(segment, segments.at(-1))) segments.push(segment);
     return segments;
   });
   return JSON.stringify({
@@ -62,15 +59,11 @@ export function publishedMap(map: SourceMap, precision: "lines" | "columns"): st
 
 /**
  * Whether a segment changes what the one before it in the line says. A segment of length 1 ends the range of the one
- * before it: code without a source.
+ * before it: code without a source. One of length 5 has a name.
  */
-function isNeeded(
-  segment: SourceMapSegment,
-  previous: SourceMapSegment | undefined,
-  precision: "lines" | "columns",
-): boolean {
+function isNeeded(segment: SourceMapSegment, previous: SourceMapSegment | undefined): boolean {
   if (segment.length === 1) return previous !== undefined && previous.length !== 1;
-  if (previous === undefined || previous.length === 1 || precision === "columns") return true;
+  if (previous === undefined || previous.length === 1 || segment.length === 5) return true;
   return segment[1] !== previous[1] || segment[2] !== previous[2];
 }
 

@@ -69,7 +69,7 @@ export async function buildStudio(): Promise<void> {
 
 function outputContent(file: Rolldown.OutputChunk | Rolldown.OutputAsset): string | Uint8Array {
   if (file.type === "chunk") return file.code;
-  return file.fileName.endsWith(".js.map") ? publishedMap(JSON.parse(String(file.source)), "columns") : file.source;
+  return file.fileName.endsWith(".js.map") ? publishedMap(JSON.parse(String(file.source)), true) : file.source;
 }
 
 function digestOfInputs(): string {

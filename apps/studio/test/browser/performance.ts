@@ -21,8 +21,10 @@ const database = { sessions: 5000, messages: 10_000, steps: 1000 };
 const rounds = 5;
 /**
  * The browser calls a task of 50 ms long. The limit is lower, because computers of readers are slower than this one.
+ * The size is not a budget (decision 0053): its limit finds a runtime that is imported into the page by mistake. When
+ * the limit was set, the page had 353 kB, and 479 kB with a runtime.
  */
-const limits = { taskMs: 30, firstViewMs: 1000, bundleKb: 350 };
+const limits = { taskMs: 30, firstViewMs: 1000, bundleKb: 400 };
 
 /** Records when the first row of the list was painted. */
 const observer = `

@@ -53,7 +53,7 @@
 
 import type { Clock } from "../../core/clock/clock.ts";
 import type { Runtime } from "../../durable/internal.ts";
-import type { AccessRules } from "./access.ts";
+import type { AccessRules } from "./access-rules.ts";
 import type { Auth, Caller } from "./auth.ts";
 import type { Dialect, ServedRoute } from "./dialect.ts";
 import type { HttpLimits } from "./limits.ts";
@@ -76,7 +76,8 @@ import {
   turnOperations,
 } from "../contract/internal.ts";
 import { inspection } from "../inspect/internal.ts";
-import { callerAccess, checkedRules } from "./access.ts";
+import { checkedRules } from "./access-rules.ts";
+import { callerAccess } from "./access.ts";
 import { authenticator } from "./auth.ts";
 import { ByteBudget } from "./byte-budget.ts";
 import { contentPolicy } from "./content-policy.ts";

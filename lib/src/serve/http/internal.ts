@@ -1,7 +1,8 @@
 // Names of this folder that sibling folders of lib/src import. Not an entry point of the package: any release may
 // change this list.
 
-export type { CallerSessions, CallToDecide, OwnedSession } from "./access.ts";
+export type { CallToDecide, OwnedSession } from "./access-rules.ts";
+export type { CallerSessions } from "./access.ts";
 export type { ApiKey, Auth, Caller } from "./auth.ts";
 export { checkEngineOf, contextOf, engineOfNew } from "./auth.ts";
 export { callerSchemaShape } from "./caller-schema.ts";

@@ -24,6 +24,8 @@ export default defineConfig({
     testTimeout: 120_000,
     // Some hooks run the compiler over all sources, which takes seconds on an idle machine and more than the default of 10 on a busy one.
     hookTimeout: 60_000,
+    // The default of one second is too short on a busy machine.
+    expect: { poll: { timeout: 60_000 } },
     // `npm run test:mutations` bundles the package itself, once for many runs.
     globalSetup: process.env["EVERTURN_TEST_SETUP"] === "none" ? [] : ["tools/test/build.ts"],
     env: { EVERTURN_BUILT_WORKER: "1" },

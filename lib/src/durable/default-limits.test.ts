@@ -3,8 +3,9 @@
 
 import type { Usage } from "everturn";
 
-import { describe, expect, test, vi } from "vitest";
+import { describe, expect, test } from "vitest";
 
+import { eventually } from "../../test/eventually.ts";
 import { call, counting, priced, says, thinker, World } from "../../test/runtime/world.ts";
 
 /** A reply with this many calls of `busy`. */
@@ -18,11 +19,11 @@ describe("tool calls of a reply", () => {
     const model = thinker((_, count) => (count === 1 ? manyCalls(17) : says("Done.")));
     const sessions = world.process(world.engine(model, { tools: [busy.tool] }));
     const { result } = await sessions.start("hi", { id: "s1" });
-    await vi.waitFor(() => expect(busy.runs).toHaveLength(16));
+    await eventually(() => expect(busy.runs).toHaveLength(16));
     await world.clock.advance(100);
     expect(busy.runs).toHaveLength(16);
     ends[0]?.();
-    await vi.waitFor(() => expect(busy.runs).toHaveLength(17));
+    await eventually(() => expect(busy.runs).toHaveLength(17));
     for (const end of ends) end();
     expect((await result).haltedReason).toBe("completed");
   });

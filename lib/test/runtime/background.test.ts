@@ -7,9 +7,10 @@ import type { Middleware } from "everturn/engine";
 
 import { agentTool, engine, openai } from "everturn";
 import { readReply, replyEvents } from "everturn/middleware";
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
 import { BackgroundServer } from "../background-server.ts";
+import { eventually } from "../eventually.ts";
 import { readUntil } from "../readings.ts";
 import { call, eventsUntil, says, sessionOf, talk, thinker, World, writes } from "./world.ts";
 
@@ -58,7 +59,7 @@ describe("a crash during a background model call", () => {
     await crashed();
     const second = world.process(researcher());
     const result = resultOf(second);
-    await vi.waitFor(() => expect(server.requests).toHaveLength(3));
+    await eventually(() => expect(server.requests).toHaveLength(3));
     server.finish();
     expect(await result).toMatchObject({ text, usage: { inputTokens: 11, outputTokens: 7 } });
     expect(server.requests).toEqual(["POST /responses", "GET /responses/resp_1", "GET /responses/resp_1?stream=true"]);
@@ -177,14 +178,14 @@ describe("the end of a run with a background response", () => {
     const turn = await process.start("How long is the river?", { id: "s1" });
     await eventsUntil(turn.events, "text_delta");
     expect(await process.cancel("s1")).toBe("cancelled");
-    await vi.waitFor(() => expect(posts()).toEqual(["POST /responses", "POST /responses/resp_1/cancel"]));
+    await eventually(() => expect(posts()).toEqual(["POST /responses", "POST /responses/resp_1/cancel"]));
   });
 
   test("a cancel after a crash cancels the remaining response", async () => {
     server.ready = half;
     await crashed();
     expect(await world.process(researcher()).cancel("s1")).toBe("cancelled");
-    await vi.waitFor(() => expect(server.requests).toEqual(["POST /responses", "POST /responses/resp_1/cancel"]));
+    await eventually(() => expect(server.requests).toEqual(["POST /responses", "POST /responses/resp_1/cancel"]));
   });
 
   test("a graceful shutdown leaves the response to the next process", async () => {
@@ -209,7 +210,7 @@ describe("the end of a run with a background response", () => {
     server.ready = half;
     const first = world.process(agent());
     await first.start("Find out.", { id: "s1" });
-    await vi.waitFor(() => expect(world.writes.some(writes("records", "reference/1"))).toBe(true));
+    await eventually(() => expect(world.writes.some(writes("records", "reference/1"))).toBe(true));
     await closed(first);
     server.finish();
     expect((await resultOf(world.process(agent()))).text).toBe("Done.");

@@ -9,8 +9,9 @@ import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { chat, engine, stream } from "everturn";
 import { connectMcp, withMcp } from "everturn/mcp";
 import { handClock } from "everturn/testing";
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 
+import { eventually } from "../../../test/eventually.ts";
 import { everything, everythingProgram } from "../../../test/mcp/servers.ts";
 import { call, thinker, World } from "../../../test/runtime/world.ts";
 
@@ -42,7 +43,7 @@ beforeAll(async () => {
     connectMcp({ server: everything(), ...options, replay: "safe" }),
   ]);
   // The server adds tools after the client has reported its capabilities.
-  await vi.waitFor(() => expect([first.tools.length, second.tools.length]).toEqual([5, 5]), { timeout: 20_000 });
+  await eventually(() => expect([first.tools.length, second.tools.length]).toEqual([5, 5]));
 }, 60_000);
 
 afterAll(() => Promise.all([first.close(), second.close()]));

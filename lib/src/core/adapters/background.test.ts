@@ -6,9 +6,10 @@ import type { JsonObject, ModelEvent } from "everturn/model";
 import { chat, engine, generate, providers, stream } from "everturn";
 import { messageText, request, user } from "everturn/model";
 import { handClock } from "everturn/testing";
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
 import { BackgroundServer } from "../../../test/background-server.ts";
+import { eventually } from "../../../test/eventually.ts";
 import { systemClock } from "../engine/internal.ts";
 import { openai } from "./openai.ts";
 
@@ -57,9 +58,6 @@ function summary(events: readonly ModelEvent[]) {
 }
 
 const completeSummary = { starts: 1, deltas: text, text, failure: null, usages: 1, ends: 1 };
-
-/** Waits up to 20 seconds, for busy machines. */
-const eventually = (check: () => void | Promise<void>) => vi.waitFor(check, { timeout: 20_000 });
 
 describe("a background response", () => {
   test("is streamed and stored by the provider, and its reference is reported before its first event", async () => {

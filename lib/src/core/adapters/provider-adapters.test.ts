@@ -15,6 +15,7 @@ import * as sessions from "everturn/session";
 import { adapterSuite, transcript } from "everturn/testing";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 
+import { eventually } from "../../../test/eventually.ts";
 import {
   LoopbackStages,
   playOf,
@@ -141,7 +142,7 @@ for (const wire of wires) {
         expect(set.closed).toBe(0);
         if (leaves === "by the signal") stop.abort();
         await reading.return?.();
-        await vi.waitFor(() => expect(set.closed).toBe(1));
+        await eventually(() => expect(set.closed).toBe(1));
       }
     });
 

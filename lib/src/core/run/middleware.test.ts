@@ -8,8 +8,9 @@ import type { ModelEvent, ToolOutcome } from "everturn/model";
 import { chat, engine, fake, generate, stream, tool } from "everturn";
 import { readReply, replyEvents } from "everturn/middleware";
 import { MisuseError, modelRef, toolFailure, usage } from "everturn/model";
-import { describe, expect, test, vi } from "vitest";
+import { describe, expect, test } from "vitest";
 
+import { eventually } from "../../../test/eventually.ts";
 import { calls, plain, playing, says } from "../../../test/runs.ts";
 
 /** A middleware that logs when it is entered and left. */
@@ -244,7 +245,7 @@ describe("middleware around model calls", () => {
     const running = stream(agent, "hi");
     for await (const event of running) if (event.type === "text_delta") break;
     expect(await running.result).toMatchObject({ haltedReason: "cancelled" });
-    await vi.waitFor(() => expect(closed).toEqual(["b", "a"]));
+    await eventually(() => expect(closed).toEqual(["b", "a"]));
     expect(adapter.closed).toBe(1);
   });
 
@@ -446,7 +447,7 @@ describe("middleware around tool calls", () => {
     });
     const running = chat(agent, "hi", { toolTimeout: 100 });
     // The timer of the tool, and that of the middleware.
-    await vi.waitFor(() => expect(clock.sleepers).toBe(2), 20_000);
+    await eventually(() => expect(clock.sleepers).toBe(2));
     await clock.advance(101);
     const { thread } = await running;
     expect(thread.messages.find(({ role }) => role === "tool")).toMatchObject({ code: "timeout" });

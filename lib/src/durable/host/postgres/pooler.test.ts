@@ -8,8 +8,9 @@ import type { PostgresOptions, PostgresPool, PostgresStorage } from "everturn/ho
 import { postgresStorage } from "everturn/host/postgres";
 import { RuntimeError } from "everturn/model";
 import { Client, Pool } from "pg";
-import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 
+import { eventually } from "../../../../test/eventually.ts";
 import { startPostgres } from "../../../../test/postgres-server.ts";
 import { startTcpProxy } from "../../../../test/tcp-proxy.ts";
 import { startTransactionPooler } from "../../../../test/transaction-pooler.ts";
@@ -128,7 +129,7 @@ test("a pooler that is put in between while the process runs is noticed when it 
   storage.watch(() => undefined);
   expect(storage.liveness?.process).not.toBe(null);
   proxy.redirect((await startPooler()).port);
-  await vi.waitFor(async () => expect(await refusal(storage.read(leases))).toMatch(sentence), { timeout: 10_000 });
+  await eventually(async () => expect(await refusal(storage.read(leases))).toMatch(sentence));
   expect(storage.liveness?.process).toBe(null);
   // Turns in flight settle what they hold.
   expect(await storage.write(put("b"))).toEqual({ ok: true });
@@ -157,6 +158,6 @@ test("a session of the server that changes while the process runs is noticed by 
   expect(await storage.read(leases)).toEqual([[]]);
   isPooled = true;
   await storage.write(put("a"));
-  await vi.waitFor(async () => expect(await refusal(storage.read(leases))).toMatch(sentence));
+  await eventually(async () => expect(await refusal(storage.read(leases))).toMatch(sentence));
   expect(storage.liveness?.process).toBe(null);
 });

@@ -16,8 +16,9 @@ import { runtime } from "everturn/runtime";
 import { handClock, storageSuite } from "everturn/testing";
 import { Pool } from "pg";
 import postgres from "postgres";
-import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 
+import { eventually } from "../../../../test/eventually.ts";
 import { startPostgres } from "../../../../test/postgres-server.ts";
 import { runLimited } from "../../../../test/runtime/limited-turns.ts";
 import { simulateAsInMemory, simulatedStorage } from "../../../../test/simulator/storages.ts";
@@ -351,7 +352,7 @@ describe("locks of a batch", () => {
     const removal = storage
       .write({ checks: [], removals: [{ table: "contents", prefix: row.key }], puts: [] })
       .then(() => (isWritten = true));
-    await vi.waitFor(async () => {
+    await eventually(async () => {
       const { rows } = await pool.query(
         "SELECT 1 FROM pg_stat_activity WHERE query LIKE '%shared_locks%write%' AND wait_event = 'advisory'",
       );
@@ -399,7 +400,7 @@ describe("locks of a batch", () => {
     const fenced = { checks: [{ ...lease, alive: true }], removals: [], puts: [session("a", 2)] };
     const written = storage.write(fenced);
     await waiting("Lock", "advisory");
-    await vi.waitFor(async () => {
+    await eventually(async () => {
       const [[row_] = []] = await storage.read([{ table: "leases", prefix: lease.key }]);
       expect(row_?.remainingMs).toBeLessThanOrEqual(0);
     });
@@ -410,7 +411,7 @@ describe("locks of a batch", () => {
 
   /** Waits until a statement of the storage waits for such a lock. */
   async function waiting(type: string, event: string): Promise<void> {
-    await vi.waitFor(async () => {
+    await eventually(async () => {
       const { rows } = await pool.query(
         "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%everturn_write%' AND wait_event_type = $1 AND wait_event = $2",
         [type, event],
@@ -455,7 +456,7 @@ describe("writes on disk", () => {
       }
       // A relaxed write shows that the measurement tells the difference.
       if (mode === "function") {
-        await vi.waitFor(async () => {
+        await eventually(async () => {
           expect(await flushedBy(storage, log, false, `relaxed ${Math.random()}`)).toBeLessThan(0.9);
         });
       }
@@ -545,7 +546,7 @@ describe("failures", () => {
     await terminate("application_name = 'everturn'");
     // The pool may not know yet that a connection has ended. The outcome of a write over it is unknown, so the write is
     // not repeated by itself.
-    await vi.waitFor(() => storage.write(puts(session("b"))));
+    await eventually(() => storage.write(puts(session("b"))));
     expect(await sessionsOf(storage)).toEqual(["a", "b"]);
   });
 
@@ -556,7 +557,7 @@ describe("failures", () => {
     await blocker.query("BEGIN");
     await blocker.query(`SELECT 1 FROM "lost_write"."everturn_sessions" FOR UPDATE`);
     const writing = rejection(storage.write(puts(session("a", 2))));
-    await vi.waitFor(async () => {
+    await eventually(async () => {
       const { rows } = await pool.query(
         "SELECT 1 FROM pg_stat_activity WHERE query LIKE '%lost_write%write%' AND wait_event_type = 'Lock'",
       );
@@ -579,7 +580,7 @@ describe("failures", () => {
     await blocker.query("BEGIN");
     await blocker.query(`SELECT 1 FROM "lost_transaction"."everturn_sessions" FOR UPDATE`);
     const writing = storage.write(puts(session("a", 2)));
-    await vi.waitFor(async () => {
+    await eventually(async () => {
       const { rows } = await pool.query(
         "SELECT 1 FROM pg_stat_activity WHERE query LIKE '%lost_transaction%' AND wait_event_type = 'Lock'",
       );
@@ -699,7 +700,7 @@ describe("writes of other processes", () => {
       ]),
     );
     await writer.write(puts(session("a"), { table: "entries", key: ["t", "a", 1], tag: 0, value: "" }));
-    await vi.waitFor(() => expect(received).toContainEqual([['["t","a"]'], ["sessions", "entries"]]));
+    await eventually(() => expect(received).toContainEqual([['["t","a"]'], ["sessions", "entries"]]));
     unwatch();
     expect(writer.statistics().notificationsSent).toBe(1);
     expect(reader.statistics().notificationsReceived).toBe(1);
@@ -724,7 +725,7 @@ describe("writes of other processes", () => {
     let calls = 0;
     const unwatch = reader.watch(() => void (calls += 1));
     await writer.write(puts(session("a")));
-    await vi.waitFor(() => expect(calls).toBeGreaterThan(0));
+    await eventually(() => expect(calls).toBeGreaterThan(0));
     unwatch();
     expect(reader.statistics().notificationsReceived).toBe(0);
   });
@@ -750,7 +751,7 @@ describe("writes of other processes", () => {
     expect(connections - before).toBe(11);
     await opened({ schema: "deaf" }).write(puts(session("a")));
     const reported = reports;
-    await vi.waitFor(async () => {
+    await eventually(async () => {
       await clock.advance(100);
       expect(reports).toBeGreaterThan(reported);
     });
@@ -764,7 +765,7 @@ describe("writes of other processes", () => {
     await reader.open();
     let unknown = 0;
     const unwatch = reader.watch((sessions) => void (sessions === undefined ? (unknown += 1) : 0));
-    await vi.waitFor(async () => {
+    await eventually(async () => {
       await terminate("query LIKE 'SELECT pg_advisory_lock%'");
       expect(unknown).toBeGreaterThan(0);
     });
@@ -792,7 +793,7 @@ describe("ended processes", () => {
     for (let count = 0; count < 20; count += 1) expect(await pass()).toBe(false);
     await one.close();
     const before = clock.now();
-    await vi.waitFor(async () => expect(await pass()).toBe(true), { timeout: 10_000 });
+    await eventually(async () => expect(await pass()).toBe(true));
     expect(clock.now() - before).toBeGreaterThanOrEqual(600);
     expect(reports).toBe(1);
     stop?.();
@@ -805,13 +806,13 @@ describe("ended processes", () => {
     // Asking about any process begins to try the locks.
     expect(other.liveness?.hasEnded("another process")).toBe(false);
     const reported = new Promise<void>((resolve) => other.liveness?.onEnded?.(resolve));
-    await vi.waitFor(async () => {
+    await eventually(async () => {
       await one.write({ checks: [], removals: [], puts: [{ table: "sessions", key: ["", "s"], tag: 1, value: "" }] });
       expect(other.statistics().notificationsReceived).toBeGreaterThan(0);
     });
     const process = one.liveness?.process ?? "";
     await one.close();
-    await vi.waitFor(() => expect(other.liveness?.hasEnded(process)).toBe(true), { timeout: 10_000 });
+    await eventually(() => expect(other.liveness?.hasEnded(process)).toBe(true));
     await reported;
   });
 
@@ -856,17 +857,17 @@ describe("ended processes", () => {
     };
     for (let count = 0; count < 5; count += 1) expect(await pass()).toEqual([false, false]);
     await one.close();
-    await vi.waitFor(async () => expect(await pass()).toEqual([true, false]), { timeout: 10_000 });
+    await eventually(async () => expect(await pass()).toEqual([true, false]));
     // The lock of the second process has been free for most of the time when the connection is lost.
     await another.close();
     for (let count = 0; count < 5; count += 1) expect(await pass()).toEqual([true, false]);
     const before = reconnections;
     await terminate("query LIKE '%AS free%'");
-    await vi.waitFor(() => expect(reconnections).toBeGreaterThan(before), { timeout: 10_000 });
+    await eventually(() => expect(reconnections).toBeGreaterThan(before));
     expect(hasEnded()).toEqual([false, false]);
     // One interval for the other processes to connect again, and one in which their locks stay free.
     const lost = clock.now();
-    await vi.waitFor(async () => expect(await pass()).toContain(true), { timeout: 10_000 });
+    await eventually(async () => expect(await pass()).toContain(true));
     expect(clock.now() - lost).toBeGreaterThanOrEqual(1_200);
   });
 
@@ -964,7 +965,7 @@ describe("a process that holds the result of a tool", () => {
           throw error;
         }),
     };
-    const disturb = () => vi.waitFor(() => expect(refusals).toBeGreaterThan(1), { timeout: 20_000 });
+    const disturb = () => eventually(() => expect(refusals).toBeGreaterThan(1));
     expect(await run(counted, schema, disturb)).toEqual({ text: "Done.", runs: 1, calls: 2 });
   });
 
@@ -974,7 +975,7 @@ describe("a process that holds the result of a tool", () => {
     await storage.open();
     const disturb = async () => {
       for (let count = 0; count < 3; count += 1) {
-        await vi.waitFor(
+        await eventually(
           async () => {
             const { rows } = await pool.query(
               "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'everturn' AND wait_event_type = 'Lock' AND wait_event = 'relation'",

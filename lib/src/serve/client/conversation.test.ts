@@ -255,6 +255,54 @@ test("requests nothing while a turn is parked, and shows its end", async () => {
   stop();
 });
 
+test("sends a message after a turn that has failed since the session was read", async () => {
+  const scripts = [
+    [{ type: "text", text: "Hello." }],
+    [{ type: "error", reason: "invalid_request", message: "no", retryable: false }],
+    [{ type: "text", text: "Here I am." }],
+  ] as const;
+  const { client, paths } = world(engine({ adapter: fake({ scripts }), model: "fake:m" }));
+  await (
+    await client.start("hi", { id: "s" })
+  ).result;
+  const store = conversation(client, "s");
+  const stop = store.subscribe(() => undefined);
+  await until(store, ({ session }) => session !== null);
+  stop();
+  // Another page sends the message whose turn fails.
+  await (
+    await client.send("s", "more")
+  ).result;
+  const { session } = await (await store.send("are you there?")).result;
+  expect(session.status).toBe("completed");
+  // A session that is usable is not recovered.
+  expect(paths.filter((path) => path.endsWith("/recover"))).toHaveLength(1);
+});
+
+test("ends a parked turn when the next message is sent", async () => {
+  const durable = new World();
+  const look = counting("look", { replay: "safe" });
+  const agent = durable.engine(worker("look"), { tools: [look.tool] });
+  const first = durable.process(agent, { diesAfter: (_, count) => count === 4 });
+  await first.start("hi", { id: "s" });
+  await first.died;
+  await durable.leaseRunsOut();
+  const sessions = durable.process(agent, { maxTakeovers: 1 });
+  await sessions.recover();
+  const { client } = clientOf(sessions);
+  const store = conversation(client, "s", { retryMs: 1 });
+  const stop = store.subscribe(() => undefined);
+  await until(store, ({ session, turn }) => session?.openTurn?.status === "parked" && turn !== null);
+  await (
+    await store.send("are you there?")
+  ).result;
+  await until(
+    store,
+    ({ turn, messages }) => turn === null && texts(store.snapshot()).includes("are you there?") && messages.length > 2,
+  );
+  stop();
+});
+
 test("calls every subscriber also if one of them throws, and reports the error where the program does", async () => {
   const { client } = world(engine({ adapter: fake({ script: [] }), model: "fake:m" }));
   const store = conversation(client, "none");

@@ -31,6 +31,7 @@ import type { ClientTurn, EverturnClient } from "./types.ts";
 
 import { systemClock } from "../../core/clock/clock.ts";
 import { TurnView } from "../../core/model/internal.ts";
+import { recoverFailed } from "../contract/internal.ts";
 import { isNotFound } from "./errors.ts";
 
 /** Options of {@link conversation}. */
@@ -246,8 +247,9 @@ export function conversation(client: EverturnClient, id: string, options: Conver
     send: (message) =>
       act(async () => {
         const read = session ?? (await client.get(id, { messages: 0 }));
-        if (read?.session.status === "error") await client.recover(id);
-        return client.send(id, message);
+        // The message would steer the turn, which no process drives.
+        if (read?.openTurn?.status === "parked") await client.recover(id);
+        return recoverFailed(client, id, () => client.send(id, message));
       }),
     decide: ({ id: toolCallId, digest }, decision) => act(() => client.decide(id, toolCallId, { ...decision, digest })),
     answer: (answer, call) =>

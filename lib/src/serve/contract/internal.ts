@@ -11,6 +11,7 @@ export type {
   Uses,
 } from "./operation.ts";
 export { withoutBody } from "./operation.ts";
+export { recoverFailed } from "./recover-failed.ts";
 export type { Completed, ExportedTurn } from "./results.ts";
 export { resultRef } from "./results.ts";
 export { resultSchemas } from "./result-schemas.ts";

@@ -773,6 +773,19 @@ test("a call with an unknown outcome is an interrupt, which the next run answers
   expect(runs).toBe(2);
 });
 
+test("a message after a run that failed starts the next run", async () => {
+  const { agent, sessions } = agentOf([
+    [{ type: "error", reason: "invalid_request", message: "no", retryable: false }],
+    [says("Here I am.")],
+  ]);
+  agent.addMessage(ask("Hi."));
+  await agent.runAgent().catch(() => undefined);
+  expect((await sessions.get("thread-1"))?.session.status).toBe("error");
+  agent.addMessage(ask("Are you there?"));
+  const { newMessages } = await agent.runAgent();
+  expect(newMessages).toMatchObject([{ role: "assistant", content: "Here I am." }]);
+});
+
 test("a message beside answers to interrupts is not sent", async () => {
   const { agent, sessions } = agentOf([[call("c1", "refund", { euros: 1 })], [says("Paid.")]]);
   agent.addMessage(ask("Pay."));

@@ -13,6 +13,7 @@
 //      while a question waits, a decision starts no turn.
 //   5. An input with nothing new reads the newest turn again, so a client that lost its connection gets the rest, also
 //      if the turn has ended meanwhile.
+//   6. A message continues a session whose last turn failed: it is recovered first (contract/recover-failed.ts).
 
 import type { Json, JsonObject } from "../../../core/model/internal.ts";
 import type { DurableOptions, SessionView, StartOptions, TurnHandle } from "../../../durable/internal.ts";
@@ -25,6 +26,7 @@ import type { AgUiAnswer, AgUiInput, AgUiResult } from "./input.ts";
 import type { SentResult } from "./translator.ts";
 
 import { RuntimeError, SessionError, UniqueCallIds } from "../../../core/model/internal.ts";
+import { recoverFailed } from "../../contract/internal.ts";
 import {
   acceptedBefore,
   isCallOpen,
@@ -102,7 +104,9 @@ async function startOrContinue(
   const startsSession = view === null || (first?.role === "user" && first.id === messageId);
   return startsSession
     ? sessions.start([message], { ...options, ...start, id: threadId, key: `ag-ui-start:${messageId}` })
-    : sessions.continue(threadId, message, { ...options, key: `ag-ui-message:${messageId}` });
+    : recoverFailed(sessions, threadId, () =>
+        sessions.continue(threadId, message, { ...options, key: `ag-ui-message:${messageId}` }),
+      );
 }
 
 /** Answers interrupts: approvals and questions. */

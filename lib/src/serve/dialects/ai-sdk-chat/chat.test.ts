@@ -128,6 +128,28 @@ describe("a conversation", () => {
     expect((await loaded(sessions)).map(plainMessage)).toEqual(chat.messages.map(plainOf));
   });
 
+  test("continues after a turn that failed", async () => {
+    const { sessions, server, adapter } = playing([
+      [{ type: "error", reason: "invalid_request", message: "no", retryable: false }],
+      says("Here I am."),
+      [{ type: "error", reason: "invalid_request", message: "no", retryable: false }],
+      says("Again."),
+    ]);
+    const chat = chatWith(server);
+    await chat.sendMessage({ text: "Hi" });
+    expect([chat.status, (await sessions.get("chat"))?.session.status]).toEqual(["error", "error"]);
+    await chat.sendMessage({ text: "Are you there?" });
+    expect([chat.status, uiMessageText(chat.messages.at(-1))]).toEqual(["ready", "Here I am."]);
+    // A repeated post reads its turn.
+    const repeated = post([userMessage(chat.messages.at(-2)?.id ?? "", "Are you there?")]);
+    for await (const _ of (await postUiChat(sessions, repeated)).chunks);
+    expect(adapter.calls).toHaveLength(2);
+    await chat.sendMessage({ text: "And now?" });
+    expect(chat.status).toBe("error");
+    await chat.regenerate();
+    expect([chat.status, uiMessageText(chat.messages.at(-1))]).toEqual(["ready", "Again."]);
+  });
+
   test("shows parallel tool calls with progress, outputs and errors", async () => {
     const { sessions, server } = playing(
       [[{ type: "text", text: "Looking." }, call("look", { at: 1 }, "a"), call("broken", {}, "b")], says("Seen.")],
@@ -237,8 +259,6 @@ describe("a conversation", () => {
     expect(uiMessageText(chat.messages[1])).toBe("Half a");
     expect(chat.messages[1]?.metadata).toMatchObject({ status: "error", haltedReason: "error" });
     expect(await loadUiChat(sessions, "chat")).toMatchObject({ status: "error", error: "content_filter: not this" });
-    await chat.sendMessage({ text: "Still there?" });
-    expect(server.exchanges.at(-1)?.status).toBe(409);
   });
 
   test("ends when it is cancelled, and the client does not continue by itself", async () => {

@@ -11,7 +11,8 @@
 //   2. An approval is for one wait: for the call as it was pending when the user was asked. It is checked against the
 //      session and submitted for that version (answers.ts). A call that is pending again, also with the same id, needs
 //      a new approval.
-//   3. All answers of a post are checked before any is submitted: one without a pending call, or one that the caller
+//   3. A message continues a chat whose last turn failed: the session is recovered first (contract/recover-failed.ts).
+//   4. All answers of a post are checked before any is submitted: one without a pending call, or one that the caller
 //      may not give, rejects all of them.
 
 import type { Cancelled, Message, SessionStatus } from "../../../core/model/internal.ts";
@@ -26,6 +27,7 @@ import type { UiLimits, UiPost } from "./request.ts";
 import type { UiSdk } from "./translator.ts";
 
 import { blankUserIssues, SessionError, sessionError, ValidationError } from "../../../core/model/internal.ts";
+import { recoverFailed } from "../../contract/internal.ts";
 import { chunkStream, turnChunks } from "../shared/turn-chunks.ts";
 import {
   acceptedBefore,
@@ -225,7 +227,9 @@ async function postMessage(
   const startsSession = branch === null || (first?.role === "user" && first.id === messageId);
   const turn = startsSession
     ? await sessions.start([message], { ...options, ...start, id: chatId, key: `ui-start:${messageId}` })
-    : await sessions.continue(sessionId, message, { ...options, key: `ui-message:${messageId}` });
+    : await recoverFailed(sessions, sessionId, () =>
+        sessions.continue(sessionId, message, { ...options, key: `ui-message:${messageId}` }),
+      );
   return turn.turnId === null
     ? noTurnStarted(sessions, chatId, turn)
     : streamTurn(chatId, turn, [], new UiTranslator({ sdk }));

@@ -60,10 +60,12 @@ describe("a pool of workers", () => {
   test("starts at most `size` workers; further cells wait for a result", async () => {
     const { pool, threads } = poolOf(2);
     const runs = ["a", "b", "c"].map((code) => pool.run(request(code), never));
+    await settled();
     expect(threads).toHaveLength(2);
     for (const { reply } of threads) reply({ type: "ready" });
     expect(threads.map(({ requests }) => requests.map(({ code }) => code))).toEqual([["a"], ["b"]]);
     threads[1]?.reply(result);
+    await settled();
     expect(threads[1]?.requests.map(({ code }) => code)).toEqual(["b", "c"]);
     for (const { reply } of threads) reply(result);
     expect(await Promise.all(runs)).toEqual([finished, finished, finished]);
@@ -75,25 +77,33 @@ describe("a pool of workers", () => {
     const give = (tenant: string, count: number) =>
       Array.from({ length: count }, (_, index) => pool.run(request(`${tenant}${index}`), never, tenant));
     const runs = [...give("a", 4)];
+    await settled();
     // The only tenant may use all workers.
     expect(threads).toHaveLength(3);
     for (const { reply } of threads) reply({ type: "ready" });
     runs.push(...give("b", 3));
     const started = () => threads.flatMap(({ requests }) => requests.map(({ code }) => code));
     threads[0]?.reply(result);
+    await settled();
     expect(started()).toContain("b0");
     expect(started()).not.toContain("a3");
     threads[1]?.reply(result);
+    await settled();
     // Each tenant has one worker, and the cell of `a` has waited longer.
     expect(started()).toContain("a3");
     threads[2]?.reply(result);
     threads[1]?.reply(result);
+    await settled();
     expect(started()).toContain("b1");
     // `b` has two workers of three, and no other tenant waits: the third stays free.
     expect(started()).not.toContain("b2");
     runs.push(...give("c", 1));
+    await settled();
     expect(started()).toContain("c0");
-    for (let round = 0; round < 3; round += 1) for (const { reply } of threads) reply(result);
+    for (let round = 0; round < 3; round += 1) {
+      for (const { reply } of threads) reply(result);
+      await settled();
+    }
     expect(await Promise.all(runs)).toHaveLength(8);
   });
 
@@ -126,6 +136,7 @@ describe("a pool of workers", () => {
       const { pool, threads } = poolOf(1);
       const controller = new AbortController();
       const run = pool.run(request("a"), controller.signal);
+      await settled();
       if (isReady) threads[0]?.reply({ type: "ready" });
       controller.abort();
       expect(await run).toMatchObject({ type: "failed", message: "aborted" });
@@ -138,6 +149,7 @@ describe("a pool of workers", () => {
     const controller = new AbortController();
     const first = pool.run(request("a"), never);
     const second = pool.run(request("b"), controller.signal);
+    await settled();
     controller.abort();
     expect(await second).toMatchObject({ message: "aborted" });
     threads[0]?.reply({ type: "ready" });
@@ -149,12 +161,14 @@ describe("a pool of workers", () => {
   test("fails the cell of a worker that ends, and the next cell gets a new worker", async () => {
     const { pool, threads } = poolOf(1);
     const first = pool.run(request("a"), never);
+    await settled();
     threads[0]?.reply({ type: "ready" });
     threads[0]?.end({ outOfMemory: true, message: "heap" });
     expect(await first).toMatchObject({ type: "failed", reason: "limit_exceeded" });
     threads[0]?.terminated();
     await settled();
     const second = pool.run(request("b"), never);
+    await settled();
     threads[1]?.reply({ type: "ready" });
     threads[1]?.end({ outOfMemory: false, message: "exit code 1" });
     expect(await second).toMatchObject({ reason: "failed", message: "the sandbox failed: exit code 1" });
@@ -164,6 +178,7 @@ describe("a pool of workers", () => {
     const { pool, threads, clock } = poolOf(4);
     const runs = ["a", "b", "c"].map((code) => pool.run(request(code), never));
     const expected = runs.map((run) => expect(run).rejects.toMatchObject({ name: "EngineError" }));
+    await settled();
     threads[0]?.end({ outOfMemory: false, message: "no such file" });
     threads[1]?.reply({ type: "not_loaded", message: "Cannot find package" });
     await clock.advance(60_000);
@@ -175,12 +190,33 @@ describe("a pool of workers", () => {
         throw new Error("this platform has no workers");
       },
     });
-    await expect(refusing.run(request("a"), never)).rejects.toThrow("this platform has no workers");
+    // Also the next one: what could not be started holds nothing.
+    for (const code of ["a", "b"])
+      await expect(refusing.run(request(code), never)).rejects.toThrow("this platform has no workers");
+  });
+
+  test("starts no worker beside an idle one that has not ended yet", async () => {
+    const { pool, threads } = poolOf(1);
+    const first = pool.run(request("a"), never);
+    await settled();
+    threads[0]?.reply({ type: "ready" });
+    threads[0]?.reply(result);
+    await first;
+    threads[0]?.reply({ type: "idle" });
+    const second = pool.run(request("b"), never);
+    await settled();
+    expect(threads).toHaveLength(1);
+    threads[0]?.terminated();
+    await settled();
+    threads[1]?.reply({ type: "ready" });
+    threads[1]?.reply(result);
+    expect(await second).toEqual(finished);
   });
 
   test("holds the process only while a cell runs, and ends a worker that reports that it is idle", async () => {
     const { pool, threads } = poolOf(1);
     const run = pool.run(request("a"), never);
+    await settled();
     threads[0]?.reply({ type: "ready" });
     expect(threads[0]?.isHeld).toBe(true);
     // The report was sent before the cell arrived.

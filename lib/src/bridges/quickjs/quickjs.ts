@@ -64,9 +64,9 @@ export function quickjs(options: QuickjsOptions = {}): CodeExecutor {
     name: "quickjs",
     version: "1",
     language: "javascript",
-    run: ({ code, calls, tools, limits: cellLimits, signal, tenant = null }) => {
+    run: ({ code, calls, tools, limits: cellLimits, signal, tenant }) => {
       const request = { code, calls, tools: tools.map(({ name }) => name), limits: lowerLimits(cellLimits, limits) };
-      return poolOf(workers, workerUrl).run(request, signal, tenant);
+      return poolOf(workers, workerUrl).run(request, signal, tenant ?? "");
     },
   };
 }

@@ -108,6 +108,26 @@ describe("requests that wait", () => {
     expect(share.held).toBe(1);
   });
 
+  test("wait for a capacity that was reduced, and are granted round robin when it grows again", async () => {
+    const capacity = { total: 4, each: 4 };
+    const { share, granted, request } = world(capacity);
+    const first = ["a1", "a2", "a3"].map(request);
+    capacity.total = 2;
+    for (const name of ["a4", "a5", "b1", "b2"]) request(name);
+    first[0]?.release();
+    await settled();
+    expect([granted, share.held]).toEqual([["a1", "a2", "a3"], 2]);
+    capacity.total = 5;
+    share.grantFree();
+    await settled();
+    expect(granted.slice(3)).toEqual(["a4", "b1", "a5"]);
+    // The last unit that is free is not for a key whose share was reduced.
+    capacity.each = 3;
+    first[1]?.release();
+    await settled();
+    expect(granted.slice(6)).toEqual(["b2"]);
+  });
+
   test("run their work in turn, and give the unit back when it fails", async () => {
     const share = new FairShare({ each: 1 });
     await expect(share.run("a", () => Promise.reject(new Error("no")))).rejects.toThrow("no");

@@ -17,7 +17,8 @@
 //   1. What is held is at most the total, and for each key at most its share. There are two exceptions: `take`, for
 //      callers that have a reason to exceed them, and a single amount that is larger than the share of its key, which
 //      is taken when the key holds nothing else: it could never be taken otherwise.
-//   2. A request waits only while the total or the share of its key is used up.
+//   2. A request waits only while the total or the share of its key is used up, as of the last time that something was
+//      requested, taken or given back.
 //   3. A permit is given back once, also if it is released twice. A permit that is released while it waits leaves the
 //      queue, and is never granted.
 //   4. A key that holds nothing and waits for nothing has no entry: memory is bounded by what is held, not by the
@@ -25,7 +26,10 @@
 //   5. A grant costs O(1), and O(keys that wait) if the total was used up: each of those that are passed over holds its
 //      whole share of the total.
 
-/** What may be held at once. Without a limit, it is unlimited. */
+/**
+ * What may be held at once. Without a limit, it is unlimited. The values may change: they are read whenever something
+ * is requested, taken or given back. After one has become larger, `grantFree` grants what it allows.
+ */
 export type Capacity = {
   /** By all keys together. */
   readonly total?: number;
@@ -51,8 +55,7 @@ type Evictable = { readonly key: string; readonly amount: number; readonly evict
  * @primitive a resource of the process, between keys: wait, refuse or evict
  */
 export class FairShare {
-  readonly #total: number;
-  readonly #each: number;
+  readonly #capacity: Capacity;
   #held = 0;
   readonly #heldByKey = new Map<string, number>();
   /** Keys with waiting requests, and how these are granted, in order. The key that was granted one last is at the end. */
@@ -60,9 +63,16 @@ export class FairShare {
   /** What `hold` has taken and may be evicted, by key, oldest first. */
   readonly #evictable = new Map<string, Set<Evictable>>();
 
-  constructor({ total = Infinity, each = Infinity }: Capacity) {
-    this.#total = total;
-    this.#each = each;
+  constructor(capacity: Capacity) {
+    this.#capacity = capacity;
+  }
+
+  get #total(): number {
+    return this.#capacity.total ?? Infinity;
+  }
+
+  get #each(): number {
+    return this.#capacity.each ?? Infinity;
   }
 
   /** What all keys hold. */
@@ -106,13 +116,17 @@ export class FairShare {
     if (left > 0) this.#heldByKey.set(key, left);
     else this.#heldByKey.delete(key);
     // While the total is not used up, a request waits for the share of its key only.
-    if (!wasUsedUp) while (this.#grantNext(key));
+    if (wasUsedUp) this.grantFree();
+    else while (this.#grantNext(key));
+  }
+
+  /** Grants requests that wait while a unit is free. Called after the capacity has become larger. */
+  grantFree(): void {
     // A key that is granted a unit moves to the end, where this loop arrives again.
-    else
-      for (const waiting of this.#queues.keys()) {
-        if (this.#isUsedUp) break;
-        this.#grantNext(waiting);
-      }
+    for (const waiting of this.#queues.keys()) {
+      if (this.#isUsedUp) break;
+      this.#grantNext(waiting);
+    }
   }
 
   /** Requests a unit, which is held at once if it is free. */

@@ -10,6 +10,8 @@ import { MisuseError } from "everturn/model";
 import { runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
+import { trialDialect, trialPaths } from "../../../test/trial-dialect.ts";
+
 const agent = engine({ adapter: fake({ script: [{ type: "text", text: "Hello." }] }), model: "fake:m" });
 
 function served(dialects?: readonly Dialect[], basePath = "") {
@@ -81,17 +83,13 @@ describe("errors", () => {
   test("of routes that throw have the format of their dialect, and are reported if they are internal", async () => {
     const reported: unknown[] = [];
     const failing: Dialect = {
-      name: "failing",
-      routes: (settings) =>
-        agUi()
-          .routes(settings)
-          .map((route) => ({ ...route, method: "GET", body: null, handle: () => Promise.reject(new Error("broken")) })),
+      ...trialDialect(() => Promise.reject(new Error("broken"))),
       errorResponse: () => Response.json({ own: "format" }, { status: 500 }),
     };
     const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
     const onError = (error: unknown) => reported.push(error);
     const handler = createHandler({ sessions, auth: "none", dialects: [failing], onError });
-    const response = await handler(new Request("http://localhost/ag-ui"));
+    const response = await handler(new Request(`http://localhost${trialPaths[1]}`));
     expect([response.status, await response.json()]).toEqual([500, { own: "format" }]);
     expect(reported).toEqual([new Error("broken")]);
   });

@@ -303,7 +303,7 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
         matched.body === null ? null : await readJson(request, limits, clock, () => largeBodies.next(tickKey));
       const key = idempotencyKey(request, limits.idLength);
       const boundedParam = (name: string) => checkedParam(name, param(name), limits.idLength);
-      const response = await matched.handle({
+      const response = await matched.answer.to({
         server,
         base,
         limits,

@@ -2,7 +2,10 @@
 // and their implementations cannot acquire or release a permit.
 
 import type { OperationCall } from "./routes/operation-route.ts";
-import type { PermittedCall, RouteCall } from "./routes/route.ts";
+import type { PermittedCall, Route, RouteCall } from "./routes/route.ts";
+
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 
 import { engine, fake } from "everturn";
 import { memoryStorage } from "everturn/host/memory";
@@ -13,6 +16,9 @@ import { describe, expect, expectTypeOf, test } from "vitest";
 
 import { trialDialect, trialPaths } from "../../../test/trial-dialect.ts";
 import { readsAtOnce } from "../../durable/internal.ts";
+
+const serve = join(import.meta.dirname, "..");
+const read = (name: string): string => readFileSync(join(serve, name), "utf8");
 
 const attacker = "the-token-of-the-attacker";
 const innocent = "the-token-of-the-innocent";
@@ -68,6 +74,27 @@ describe.each(trialPaths)("%s, which declares nothing", (path) => {
     const after = await get(path, attacker);
     expect([after.status, (await after.text()).length]).toEqual([200, bodyLength]);
   });
+});
+
+test("a route is made of a declaration only: no other value is one", () => {
+  // An object with the fields of a route, and a handler that gets the permits.
+  type ByHand = Omit<Route, "answer"> & {
+    readonly answer: { readonly to: (call: PermittedCall) => Promise<Response> };
+  };
+  expectTypeOf<ByHand>().not.toExtend<Route>();
+  // The files that make routes of declarations, or that acquire a permit.
+  const files = readdirSync(serve, { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".ts"));
+  const taking = files.filter(
+    (name) =>
+      !name.endsWith(".test.ts") && /\b(?:new Answer|acquire(?:Page|Stream|Turn)|pagePermit)\(/.test(read(name)),
+  );
+  expect(taking.toSorted()).toEqual([
+    "http/handler.ts",
+    "http/routes/dialect-route.ts",
+    "http/routes/operation-route.ts",
+    "http/routes/permits.ts",
+    "http/routes/turn-answer.ts",
+  ]);
 });
 
 test("an implementation sees no permit of its request", () => {

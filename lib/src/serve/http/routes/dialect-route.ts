@@ -10,6 +10,7 @@ import type { Parameter, PermittedCall, Route, RouteCall } from "./route.ts";
 
 import { readBody } from "../input.ts";
 import { inRunPermit, inStreamPermit, inTurnPermit } from "./permits.ts";
+import { Answer } from "./route.ts";
 import { cancelResponse } from "./turn-answer.ts";
 
 /**
@@ -80,7 +81,7 @@ function routeOf<Use extends DialectUses>(
     body,
     keyed: false,
     pool: use === "cancel" ? "cancel" : "requests",
-    handle: async (call) => answer(use, call, () => run(call)),
+    answer: new Answer(async (call) => answer(use, call, () => run(call))),
   };
 }
 

@@ -17,7 +17,7 @@ import { checkEngineOf } from "../auth.ts";
 import { HttpError } from "../failure.ts";
 import { readBody, readQuery } from "../input.ts";
 import { inPagePermit, inStreamPermit, inTurnPermit, releaseOnError, streamed } from "./permits.ts";
-import { json } from "./route.ts";
+import { Answer, json } from "./route.ts";
 import { cancelResponse, driveTurn, eventFrame, turnResponse, turnSource } from "./turn-answer.ts";
 
 /** A request as an implementation sees it. */
@@ -94,7 +94,7 @@ export function routesOf<Table extends { readonly [name: string]: AnyOperation }
       body: operation.body === withoutBody ? null : schema.schema,
       keyed: idempotent === "key",
       pool: uses === "cancel" ? "cancel" : "requests",
-      handle: async (call) => {
+      answer: new Answer(async (call) => {
         const { limits } = call;
         const parameters = new URLSearchParams(call.url.searchParams);
         // A browser's `EventSource` reconnects to the URL it was created with and sends the newest id in this header.
@@ -107,7 +107,7 @@ export function routesOf<Table extends { readonly [name: string]: AnyOperation }
         if (operation.drives === true) await checkEngine(call, read.body);
         const run = () => implementation({ ...call, ...read });
         return answer(uses, { call, run, status: Number(Object.keys(answers.responses)[0]) });
-      },
+      }),
     };
   });
 }

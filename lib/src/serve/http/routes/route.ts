@@ -113,8 +113,25 @@ export type Route = {
   readonly pool: "requests" | "cancel";
   /** The successful responses by status. */
   readonly answers: { readonly [status: string]: ResponseDescription };
-  readonly handle: (call: PermittedCall) => Promise<Response>;
+  readonly answer: Answer;
 };
+
+/**
+ * How a route answers a request. Its private field makes the compiler refuse an object literal in its place: whoever
+ * has no `Answer`, such as a dialect, makes routes of declarations, and cannot acquire a permit.
+ */
+export class Answer {
+  readonly #handle: (call: PermittedCall) => Promise<Response>;
+
+  /** Called by operation-route.ts and dialect-route.ts. */
+  constructor(handle: (call: PermittedCall) => Promise<Response>) {
+    this.#handle = handle;
+  }
+
+  to(call: PermittedCall): Promise<Response> {
+    return this.#handle(call);
+  }
+}
 
 export const jsonHeaders = { "content-type": "application/json", "cache-control": "no-store" } as const;
 

@@ -5,6 +5,8 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { join } from "node:path";
 
+import { createClient } from "everturn/client";
+import { messageText } from "everturn/model";
 import { afterAll, describe, expect, it } from "vitest";
 
 import { createPlace, ended, says } from "./harness.ts";
@@ -182,6 +184,49 @@ describe("the command as a process", () => {
     expect(log).not.toContain(token);
     const { code, stderr } = await run(["serve", "--host", "0.0.0.0"]);
     expect([code, stderr]).toEqual([2, expect.stringContaining("set a token, or listen on 127.0.0.1")]);
+  });
+
+  it("is restarted after SIGTERM, and a reader receives the rest within two seconds", async () => {
+    // Not an ephemeral port: another process could get it before the second server listens.
+    const port = 10_000 + Math.floor(Math.random() * 20_000);
+    const serveArguments = ["serve", "--port", `${port}`, "--no-token", "--database", "restarted.db"];
+    const pace = { EVERTURN_OFFLINE_PACE: "30" };
+    const listens = async () => {
+      const child = start(serveArguments, pace);
+      child.stdin.end();
+      const over = ended(child);
+      await says(child.stdout, /http:\S+\n/);
+      return { child, over };
+    };
+    const first = await listens();
+    const client = createClient({ url: `http://127.0.0.1:${port}` });
+    // The first server hands the turn over after the tool, and the second one writes the reply.
+    const turn = await client.start('countdown {"from": 5}', { id: "s" });
+    let restarting: ReturnType<typeof listens> | null = null;
+    let listeningAt = 0;
+    let readAgainAt = 0;
+    let text = "";
+    const restart = async () => {
+      first.child.kill("SIGTERM");
+      const response = await fetch(`http://127.0.0.1:${port}/sessions/s`);
+      expect([response.status, response.headers.get("connection")]).toEqual([503, "close"]);
+      expect((await first.over).code).toBe(0);
+      const second = await listens();
+      listeningAt = Date.now();
+      return second;
+    };
+    for await (const { event } of turn.events) {
+      if (event.type === "message_completed") text = messageText(event.message);
+      if (listeningAt > 0 && readAgainAt === 0) readAgainAt = Date.now();
+      if (event.type === "tool_progress") restarting ??= restart();
+    }
+    const second = await restarting;
+    const view = await client.get("s");
+    expect(view?.session.thread.messages.at(-1)).toMatchObject({ role: "assistant", content: text });
+    second?.child.kill("SIGTERM");
+    expect((await second?.over)?.code).toBe(0);
+    expect(readAgainAt).toBeGreaterThan(0);
+    expect(readAgainAt - listeningAt).toBeLessThan(2000);
   });
 
   it.each([

@@ -165,6 +165,30 @@ test("shutdown ends streams and releases the turn; the next process completes it
   expect(resumedText).toMatch(/event: end\n/);
 });
 
+test("shutdown lets a reader receive the reply that is finished before the turn is handed over", async () => {
+  const model = handModel();
+  const engines = { default: engine({ adapter: model, model: "hand:m" }) };
+  const server = await startServer({ sessions: runtime({ host: memoryStorage(), engines }), auth: "none" });
+  running.push(() => server.close({ graceMs: 10 }));
+  const started = await fetch(`${server.url}/sessions`, {
+    method: "POST",
+    headers: { "content-type": "application/json", accept: "text/event-stream" },
+    body: JSON.stringify({ input: "hi", id: "s1" }),
+  });
+  const call = await model.call(1);
+  await call.say("One ");
+  const closed = server.close({ graceMs: 20_000 });
+  const refused = await fetch(`${server.url}/sessions/s1`);
+  expect([refused.status, refused.headers.get("connection")]).toEqual([503, "close"]);
+  await call.say("two.");
+  call.finish();
+  const received = await started.text();
+  expect(received).toContain('"delta":"two."');
+  // The turn is handed over at the commit of the reply.
+  expect(received).toMatch(/: server shutting down; reconnect with Last-Event-ID\n\n$/);
+  await closed;
+});
+
 test("shutdown does not wait for an unfinished request, and a second close returns the first promise", async () => {
   const { server } = await serve();
   const socket = connect(server.port, "127.0.0.1");

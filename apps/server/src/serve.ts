@@ -23,14 +23,14 @@
 //     (send-stream.ts) and their own limit in everturn/http.
 //
 // Graceful shutdown (`close`), in this order
-//   1. `shutdown` is signalled: the handler rejects new requests, and ends event streams with a comment that asks
-//      readers to reconnect.
+//   1. `draining` is signalled: the handler rejects new requests with 503 and `connection: close`. Event streams go on.
 //   2. The worker loop stops claiming queued turns.
 //   3. The runtime releases the leases of open turns, so that another process continues them at once (no lease
-//      timeout).
-//   4. The server waits until every response is sent (drain), at most until `graceMs` has passed since the start of the
+//      timeout). A reply that is being received is finished first, within `graceMs`, and its readers receive it here.
+//   4. `shutdown` is signalled: event streams end with a comment that asks readers to reconnect.
+//   5. The server waits until every response is sent (drain), at most until `graceMs` has passed since the start of the
 //      shutdown. An accepted request whose response is lost would be repeated by its client.
-//   5. The listening socket and all connections are closed.
+//   6. The listening socket and all connections are closed.
 
 import type { RequestEntry } from "./request-log.ts";
 import type { Auth, HttpLimits, HttpOptions } from "everturn/http";
@@ -56,7 +56,7 @@ import { isStudioBuilt, withStudio } from "./studio-files.ts";
 /** Options of {@link startServer}: those of the handler, and where the process listens. */
 export type ServerOptions = Omit<
   HttpOptions,
-  "sessions" | "auth" | "shutdown" | "hosts" | "onAuthenticated" | "dialects"
+  "sessions" | "auth" | "shutdown" | "draining" | "hosts" | "onAuthenticated" | "dialects"
 > & {
   readonly sessions: Runtime;
   /** Dialects beside those that are always served. Default: none. */
@@ -176,6 +176,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const address = host.replace(/^\[(.*)\]$/, "$1");
   const name = address === "0.0.0.0" || address === "::" ? "localhost" : hostInUrl(address);
   const stopping = new AbortController();
+  const handedOver = new AbortController();
   const log = new RequestLog(onRequest ?? null);
   const addresses = new WeakMap<Request, string>();
   // DNS rebinding: without a token, the `Host` allowlist is the only protection against a web page open on this
@@ -188,7 +189,8 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     sessions,
     auth,
     dialects: [aiSdkChat(), agUi(), ...dialects, ...(openai === undefined ? [] : [openaiCompletions(openai)])],
-    shutdown: stopping.signal,
+    draining: stopping.signal,
+    shutdown: handedOver.signal,
     ...(hosts === null ? {} : { hosts }),
   });
   const hasStudio = studio && isStudioBuilt();
@@ -227,7 +229,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     port: boundPort,
     studioUrl: hasStudio ? `${url}/studio/` : null,
     close: ({ graceMs = 10_000 } = {}) =>
-      (closing ??= close({ server, drained, sessions, working, stopping }, graceMs)),
+      (closing ??= close({ server, drained, sessions, working, stopping, handedOver }, graceMs)),
   };
 }
 
@@ -363,15 +365,20 @@ type Running = {
   readonly sessions: Runtime;
   readonly working: Promise<void> | null;
   readonly stopping: AbortController;
+  readonly handedOver: AbortController;
 };
 
 /** Graceful shutdown. The steps are numbered in the header. */
-async function close({ server, drained, sessions, working, stopping }: Running, graceMs: number): Promise<void> {
+async function close(
+  { server, drained, sessions, working, stopping, handedOver }: Running,
+  graceMs: number,
+): Promise<void> {
   const until = Date.now() + graceMs;
   stopping.abort();
   await working;
   // Open turns continue in another process, or in this one after its restart.
   await sessions.close({ graceMs });
+  handedOver.abort();
   // Drain: new requests are rejected meanwhile.
   await Promise.race([drained(), setTimeout(Math.max(0, until - Date.now()), undefined, { ref: false })]);
   const closed = once(server, "close");

@@ -28,6 +28,19 @@ test.each([
   await takes(waits[0] ?? 0);
 });
 
+test("a process that shuts down does not double the delay, and its rejections are counted", async () => {
+  const clock = handClock(() => 0);
+  const backoff = new Backoff(4, retry, clock);
+  const waits: number[] = [];
+  for (const isBrief of [true, true, false, false]) {
+    const waiting = backoff.wait(null, null, isBrief).then(() => waits.push(clock.now()));
+    for (let ms = 0; ms < 200 && clock.sleepers > 0; ms += 1) await clock.advance(1);
+    await waiting;
+  }
+  expect(waits.map((at, index) => at - (waits[index - 1] ?? 0))).toEqual([50, 50, 50, 100]);
+  expect(await backoff.wait(null, null, true)).toBe(false);
+});
+
 test("an abort ends a wait with the reason of the signal", async () => {
   const clock = handClock();
   const stop = new AbortController();

@@ -2,7 +2,9 @@
 //
 // The delay before retry n (from 0) is random in the upper half of min(maxMs, baseMs * 2^n). The jitter keeps clients
 // that lost their connections at the same moment (a deploy) from reconnecting in the same moment. A `Retry-After` of
-// the server is a lower bound of the delay.
+// the server is a lower bound of the delay. A process that shuts down is replaced within seconds, so its rejections do
+// not double the delay: a client that had waited during a long shutdown would reconnect long after the start of the next
+// process.
 
 import type { Clock } from "../../core/clock/clock.ts";
 import type { ClientRetry } from "./types.ts";
@@ -20,6 +22,7 @@ export class Backoff {
   readonly #retry: ClientRetry;
   readonly #clock: Clock;
   #used = 0;
+  #doublings = 0;
 
   constructor(maxRetries: number, retry: ClientRetry, clock: Clock) {
     this.#maxRetries = maxRetries;
@@ -35,17 +38,19 @@ export class Backoff {
   /** Called after a success: the next delay is the first one again. */
   reset(): void {
     this.#used = 0;
+    this.#doublings = 0;
   }
 
   /**
    * Waits before the next retry. Returns `false` without waiting if no retry is left. Rejects with the reason of the
-   * signal.
+   * signal. `isBrief`: this delay does not double the next one.
    */
-  async wait(retryAfterMs: number | null, signal: AbortSignal | null): Promise<boolean> {
+  async wait(retryAfterMs: number | null, signal: AbortSignal | null, isBrief = false): Promise<boolean> {
     if (this.#used >= this.#maxRetries || (retryAfterMs ?? 0) > maxRetryAfterMs) return false;
     const { baseMs, maxMs } = this.#retry;
-    const longestDelayMs = Math.min(maxMs, baseMs * 2 ** this.#used);
+    const longestDelayMs = Math.min(maxMs, baseMs * 2 ** this.#doublings);
     this.#used += 1;
+    if (!isBrief) this.#doublings += 1;
     const delayMs = longestDelayMs / 2 + (this.#clock.random() * longestDelayMs) / 2;
     await this.#clock.sleep(Math.max(retryAfterMs ?? 0, delayMs), signal ?? undefined);
     return true;

@@ -61,6 +61,7 @@ type AttemptResult<T> =
       readonly error: Error;
       readonly resend: Resend;
       readonly retryAfterMs: number | null;
+      readonly isShuttingDown: boolean;
     };
 
 /** Whether a failed request may be sent again. `always`: the server did not process it. */
@@ -76,9 +77,9 @@ export async function send<T>(
   for (;;) {
     const outcome = await attempt(sender, request, read);
     if (outcome.type === "answered") return outcome.value;
-    const { error, resend, retryAfterMs } = outcome;
+    const { error, resend, retryAfterMs, isShuttingDown } = outcome;
     if (resend === "never" || (resend === "if_idempotent" && request.repeat === "at_most_once")) throw error;
-    if (!(await backoff.wait(retryAfterMs, request.signal))) throw error;
+    if (!(await backoff.wait(retryAfterMs, request.signal, isShuttingDown))) throw error;
   }
 }
 
@@ -142,11 +143,11 @@ async function attempt<T>(sender: Sender, request: ApiRequest, read: ReadAnswer<
   } catch (error) {
     signal?.throwIfAborted();
     // The response was received and is not of this API: another attempt would get the same.
-    if (error instanceof ClientError) return { type: "failed", error, resend: "never", retryAfterMs: null };
+    if (error instanceof ClientError) return { type: "failed", error, resend: "never", ...noDelay };
     const unreachable = new ClientError("unreachable", `${nameOf(request)}: no response from ${hostOf(sender.base)}`, {
       cause: error,
     });
-    return { type: "failed", error: unreachable, resend: "if_idempotent", retryAfterMs: null };
+    return { type: "failed", error: unreachable, resend: "if_idempotent", ...noDelay };
   } finally {
     cancelTimer();
   }
@@ -171,6 +172,7 @@ function failedAttempt(
       error: errorOfFailure(failure, status, retryAfterMs),
       resend: resendAfter(failure),
       retryAfterMs,
+      isShuttingDown: failure.reason === "shutting_down",
     };
   }
   // With `redirect: "manual"` a browser reports a redirect as status 0.
@@ -184,8 +186,11 @@ function failedAttempt(
     error: unexpectedResponse(request, response, redactedText, what),
     resend,
     retryAfterMs,
+    isShuttingDown: false,
   };
 }
+
+const noDelay = { retryAfterMs: null, isShuttingDown: false } as const;
 
 /** Statuses by which gateways report that the server does not respond. The server may have received the request. */
 const gatewayStatuses: ReadonlySet<number> = new Set([408, 502, 503, 504]);

@@ -173,6 +173,11 @@ export type HttpOptions = {
   /** Aborted before the process stops: streams end, and new requests are rejected. */
   readonly shutdown?: AbortSignal;
   /**
+   * Aborted before `shutdown`, while the process hands its turns over: new requests are rejected, and streams go on, so
+   * that readers get what is still produced here. Default: `shutdown`.
+   */
+  readonly draining?: AbortSignal;
+  /**
    * Called when a request was authenticated, before it is executed: for access logs. `caller` is the result of `auth`
    * without its token and its context. Not called for open routes (`/health`, `/openapi.json`) and rejected requests.
    * An error that it throws is ignored.
@@ -209,7 +214,7 @@ export type HttpOptions = {
  */
 export function createHandler(options: HttpOptions): (request: Request) => Promise<Response> {
   const { sessions, auth, hosts, shutdown, dialects = [], origins = [], allow = [], records = false } = options;
-  const { clock = systemClock } = options;
+  const { clock = systemClock, draining = shutdown } = options;
   const inspected = inspection(sessions.source);
   const reportError = errorReporter(options.onError);
   const reportCaller = callerReporter(options.onAuthenticated);
@@ -266,7 +271,7 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
     request: Request,
     param: (name: string) => string,
   ): Promise<Response> => {
-    if (shutdown?.aborted === true) throw new HttpError("shutting_down", "this process is shutting down; try again");
+    if (draining?.aborted === true || shutdown?.aborted === true) throw shuttingDown();
     checkHost(request, hosts);
     const url = new URL(request.url);
     // Without authentication there is no caller, to which nothing belongs.
@@ -502,6 +507,15 @@ function createServerContext(limits: HttpLimits, clock: Clock, shutdown: AbortSi
       };
     },
   };
+}
+
+/**
+ * The client closes its connection, so that its next attempt can reach another process. HTTP/2 has no such header, and
+ * servers drop it there.
+ */
+function shuttingDown(): HttpError {
+  const message = "this process is shutting down; try again";
+  return new HttpError("shutting_down", message, { headers: { connection: "close" } });
 }
 
 /** The key of the limits per tenant. Callers without a tenant share one. */

@@ -53,7 +53,7 @@ import {
   errorFromFailure,
   parseJson,
 } from "../model/internal.ts";
-import { listAt, restoreEvents, warningsOf } from "../wire/internal.ts";
+import { bodyText, listAt, restoreEvents, warningsOf } from "../wire/internal.ts";
 import { cancelResponse, createResponse, resumeResponse } from "./background.ts";
 import { headersOfCall, joinHeaders, keyHeader, lowerCaseNames, secretsIn, withoutScheme } from "./call-headers.ts";
 import { isHeaderValue } from "./call-options.ts";
@@ -289,7 +289,7 @@ async function send(
   const { profile, baseURL, options, tokens } = server;
   const authorized =
     bodyFields === null || profile.mcp === undefined ? bodyFields : withTokens(bodyFields, profile.mcp, tokens);
-  const body = authorized === null ? null : JSON.stringify(authorized);
+  const body = authorized === null ? null : bodyText(authorized);
   const permission = call.beforeRequest?.();
   if (permission instanceof Promise) await permission;
   return sendRequest({

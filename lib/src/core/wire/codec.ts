@@ -48,7 +48,8 @@
 //      `content_filter`.
 //   7. Usage is inclusive (docs/decisions/0009): `inputTokens` includes cached tokens, `outputTokens` includes
 //      reasoning tokens. Codecs of APIs that count them separately add them up.
-//   8. A message is converted once for a route: encoders cache the result by message identity in a `WeakMap`. The JSON
+//   8. A message is converted once for a route: encoders cache the result by message identity in a `WeakMap`, and
+//      continue the list of a history where the request before left it (`sent-history.ts`). The JSON
 //      of earlier messages does not change when messages are appended, because prompt caches of providers match by
 //      prefix. Only cache breakpoints of Anthropic (`cache_control`) move; they are not part of the prefix.
 

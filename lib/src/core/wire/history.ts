@@ -30,7 +30,17 @@ export type SendableHistory = {
    */
   readonly requestIndexes: readonly number[];
   readonly omissions: readonly Omission[];
+  /** Every call has its result in the request, so that messages which are appended change nothing before them. */
+  readonly isClosed: boolean;
+  /** Gives ids to the calls of messages that are appended. */
+  readonly allocateId: CallIdAllocator;
 };
+
+/** Gives each call of a request, in order, an id that no earlier call has. */
+export type CallIdAllocator = (id: string) => string;
+
+/** What was sent before: messages whose calls all have their results, and the ids of those calls. */
+type SentBefore = { readonly messages: readonly Message[]; readonly allocateId: CallIdAllocator };
 
 type CallIds = NonNullable<Quirks["callIds"]>;
 
@@ -44,23 +54,28 @@ const placeholderId = "call";
 /**
  * Repairs the messages of a request for an API that accepts the call ids of `callIds` (`undefined`: any id).
  * `keepsLoneResults`: results without a call are sent in their place, because the provider has stored the call.
+ * `before`: the first messages, which were repaired for an earlier request; only those after them are returned.
  * Linear in the number of messages, apart from the search for results: a result is searched from its call onwards.
  */
 export function sendableHistory(
   messages: readonly Message[],
   callIds: Quirks["callIds"] = undefined,
   keepsLoneResults = false,
+  before: SentBefore | null = null,
 ): SendableHistory {
   const omissions: Omission[] = [];
   const sendable: Message[] = [];
   const requestIndexes: number[] = [];
   const usedIndexes = new Set<number>();
-  const allocateId = callIdAllocator(callIds ?? null);
+  const allocateId = before?.allocateId ?? callIdAllocator(callIds ?? null);
+  let isClosed = true;
   const append = (message: Message, requestIndex: number): void => {
     sendable.push(message);
     requestIndexes.push(requestIndex);
   };
-  for (const [index, message] of messages.entries()) {
+  for (let index = before?.messages.length ?? 0; index < messages.length; index += 1) {
+    const message = messages[index];
+    if (message === undefined) continue;
     if (message.role === "tool") {
       // A result that belongs to a call was appended together with its reply. The others have no call.
       if (usedIndexes.has(index)) continue;
@@ -83,9 +98,10 @@ export function sendableHistory(
       if (result === null) omissions.push(callWithoutResult(`messages[${index}].toolCalls[${slot}]`));
       if (result === null) append(placeholderResult(call), index);
       else append(withCallId(result.toolMessage, call.id), result.at);
+      isClosed &&= result !== null;
     }
   }
-  return { messages: sendable, requestIndexes, omissions };
+  return { messages: sendable, requestIndexes, omissions, isClosed, allocateId };
 }
 
 function resultWithoutCall(path: string): Omission {
@@ -192,7 +208,7 @@ const maxIdAttempts = 1000;
  * Returns a function that gives each call of a request, in order, an id that no earlier call has. The n-th call with
  * the same id gets `id~n`.
  */
-function callIdAllocator(rule: CallIds | null): (id: string) => string {
+function callIdAllocator(rule: CallIds | null): CallIdAllocator {
   const sentIds = new Set<string>();
   const useCounts = new Map<string, number>();
   return (id) => {

@@ -21,6 +21,7 @@ export { choiceWithoutTools, inMessage, isForced, unsupported, warningsOf } from
 export { mergeFields } from "./provider-options.ts";
 export { PartialJson } from "./partial-json.ts";
 export { clientCallName, datedToolName } from "./provider-tools.ts";
+export { bodyText } from "./sent-history.ts";
 export { rawChunk, ReplyBuilder } from "./reply-builder.ts";
 export { requestError } from "./request-error.ts";
 export { FrameTooLong } from "./sse.ts";

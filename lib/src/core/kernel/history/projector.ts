@@ -3,7 +3,7 @@
 // The request is not stored. It is computed when the effect is performed, and again for a replay or a retry, so the
 // projector must be pure.
 
-import type { Message, ModelRequest, Path } from "../../model/internal.ts";
+import type { Environment, Message, ModelRequest, Path } from "../../model/internal.ts";
 import type { RequestConfig, Turn } from "../machine/turn.ts";
 import type { ContextProjector, ProjectorContext, TurnProtocol } from "../protocol/protocol.ts";
 
@@ -27,10 +27,9 @@ export const ChatContextProjector: ContextProjector<TurnProtocol> = {
       ? renderHistory(turn.history)
       : renderPrompt(withTransient(turn).filter(isOutsideCauseBlock));
     const causes = renderTurnCausesPrompt(turn.turnCauses);
-    const instructions = environment.instructions ?? "";
     const nudge = turn.finalize?.nudge ?? null;
     const messages: readonly Message[] = [
-      ...(instructions.trim() === "" ? [] : [system(instructions)]),
+      ...instructionsOf(turn),
       ...conversation,
       ...(causes === null ? [] : [user(causes)]),
       ...(nudge === null ? [] : [nudge]),
@@ -58,6 +57,19 @@ export const ChatContextProjector: ContextProjector<TurnProtocol> = {
     }
   },
 };
+
+// The system message of each environment. A turn has one environment for many steps, and codecs find what they have sent
+// by the identity of messages.
+const instructionMessages = new WeakMap<Environment, Message>();
+
+/** The instructions as a message, if there are any. */
+function instructionsOf({ environment }: Turn<TurnProtocol>): readonly Message[] {
+  const instructions = environment.instructions ?? "";
+  if (instructions.trim() === "") return [];
+  const message = instructionMessages.get(environment) ?? system(instructions);
+  instructionMessages.set(environment, message);
+  return [message];
+}
 
 /**
  * Returns the request of the model call that a turn waits for. Throws `MisuseError` if the turn is not waiting for

@@ -151,9 +151,12 @@ function firstRepeated(words: readonly string[]): string | null {
  * checked before.
  */
 export function blankUserIssues(messages: readonly Message[]): readonly Issue[] {
-  return messages.flatMap(({ role, content }, index) =>
-    role === "user" && isBlank(content) ? [blankIssue(["messages", index, "content"])] : [],
-  );
+  const issues: Issue[] = [];
+  for (let index = 0; index < messages.length; index += 1) {
+    const message = messages[index];
+    if (message?.role === "user" && isBlank(message.content)) issues.push(blankIssue(["messages", index, "content"]));
+  }
+  return issues;
 }
 
 function blankIssue(path: Path): Issue {

@@ -85,7 +85,8 @@ function encode(request: ModelRequest, context: WireContext): EncodedRequest {
   if (promptCache !== null && promptCache.key !== null)
     omissions.push(unsupported("promptCache.key", "the Messages API caches by prefix and has no cache keys"));
   const output = encodeOutputConfig(request, context.quirks, omissions);
-  const { system, messages } = encodeMessages(request.messages, context, omissions);
+  const { system, messages, omissions: ofMessages } = encodeMessages(request.messages, context);
+  omissions.push(...ofMessages);
   const instructions = output.instructions === null ? [] : [{ type: "text", text: output.instructions }];
   const unmarked = { tools, system: [...system, ...instructions], messages };
   const prompt = promptCache === null ? unmarked : placeBreakpoints(unmarked, promptCache, options);

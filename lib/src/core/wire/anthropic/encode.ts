@@ -35,6 +35,8 @@ import type {
   UserPart,
 } from "../../model/internal.ts";
 import type { Omission, WireContext } from "../codec.ts";
+import type { SendableHistory } from "../history.ts";
+import type { SentHistory } from "../sent-history.ts";
 
 import { AdapterError, imageFromBase64, imageToBinary, replayFor, textOrPlaceholder } from "../../model/internal.ts";
 import { asObject, objectAt, omitNullish, textAt } from "../fields.ts";
@@ -42,6 +44,7 @@ import { nothingToSend, sendableHistory } from "../history.ts";
 import { authorName, inMessage, unsupported } from "../omission.ts";
 import { optionsFor, withOptions } from "../provider-options.ts";
 import { sendableResult } from "../result-parts.ts";
+import { SentHistories } from "../sent-history.ts";
 import { movedLater, movedToStart, systemBlocks, takesSystemMessages } from "./system-messages.ts";
 
 /** Ids of `tool_use` blocks that the API accepts. */
@@ -58,21 +61,53 @@ type EncodedMessage = {
 export type WireMessage = { readonly role: EncodedMessage["role"] | "system"; readonly content: readonly JsonObject[] };
 
 /** The fields `system` and `messages`. */
-type EncodedHistory = { readonly system: readonly JsonObject[]; readonly messages: readonly WireMessage[] };
+type EncodedHistory = {
+  readonly system: readonly JsonObject[];
+  readonly messages: readonly WireMessage[];
+  readonly omissions: readonly Omission[];
+};
 
 // For each message, the route it was last encoded for and the result.
 const encodedMessages = new WeakMap<Message, { readonly key: string; readonly encoded: EncodedMessage }>();
 
-/** Encodes all messages. Adds what is not sent, or not in its place, to `omissions`. */
-export function encodeMessages(
+/** Encodes all messages. `omissions`: what is not sent, or not in its place. */
+export function encodeMessages(messages: readonly Message[], context: WireContext): EncodedHistory {
+  const { provider, endpoint, model } = context.route;
+  const key = JSON.stringify([provider, endpoint, model, context.quirks.callIds ?? defaultCallIds]);
+  const before = sentHistories.take(messages, key);
+  const added = before === null ? null : encodeAfter(before, messages, context);
+  const encoded = added ?? encodeAfter(null, messages, context);
+  if (encoded === null) throw nothingToSend(context.route);
+  const { wire, system, omissions, allocateId, isClosed } = encoded;
+  const continued = added === null ? null : before;
+  const extra = continued === null ? system : [...continued.extra, ...system];
+  const all = sentHistories.extend(continued, { key, messages, allocateId, isClosed, list: wire, omissions, extra });
+  return { system: extra, messages: all.list, omissions: all.omissions };
+}
+
+/** With the blocks of `system`. */
+const sentHistories = new SentHistories<WireMessage, readonly JsonObject[]>();
+
+/** The encoded form of some messages. */
+type EncodedMessages = Pick<SendableHistory, "omissions" | "isClosed" | "allocateId"> & {
+  readonly wire: readonly WireMessage[];
+  readonly system: readonly JsonObject[];
+};
+
+/**
+ * Encodes the messages after those of `before`. `null`: nothing is left of them, or they cannot be encoded without
+ * those before, because the reply that they begin with is not sent, so that others may be joined with a message of
+ * `before`.
+ */
+function encodeAfter(
+  before: SentHistory<WireMessage, readonly JsonObject[]> | null,
   messages: readonly Message[],
   context: WireContext,
-  omissions: Omission[],
-): EncodedHistory {
+): EncodedMessages | null {
   const { provider, endpoint, model } = context.route;
   const key = JSON.stringify([provider, endpoint, model]);
-  const sendable = sendableHistory(messages, context.quirks.callIds ?? defaultCallIds);
-  omissions.push(...sendable.omissions);
+  const sendable = sendableHistory(messages, context.quirks.callIds ?? defaultCallIds, false, before);
+  const omissions: Omission[] = [...sendable.omissions];
   const unpairedIds = unpairedCalls(sendable.messages, context.route);
   let calls: readonly ToolCall[] = [];
   const system: JsonObject[] = [];
@@ -123,6 +158,7 @@ export function encodeMessages(
     const encoded = encodeOnce(message, key, context.route, unpairedIds);
     omissions.push(...encoded.omissions.map((omission) => inMessage(messagePath, omission)));
     if (encoded.blocks.length === 0) {
+      if (before !== null && wireMessages.length === 0) return null;
       omissions.push({ path: messagePath, reason: "repaired" });
       continue;
     }
@@ -136,13 +172,21 @@ export function encodeMessages(
     append(encoded.role, blocks);
   }
   placeWaiting();
-  if (wireMessages.length === 0) throw nothingToSend(context.route);
+  if (before === null && wireMessages.length === 0) return null;
   const lastIndex = wireMessages.length - 1;
   const wire = wireMessages.map(({ role, content }, index) => ({
     role,
     content: role === "assistant" && index === lastIndex ? trimPrefill(content) : content,
   }));
-  return { system, messages: wire };
+  // The result of a call that the provider runs may be in a later reply, and changes how the call is sent.
+  const hasProviderCalls = sendable.messages.some(
+    (message) => message.role === "assistant" && providerCallIds(message).length > 0,
+  );
+  // A reply that follows is joined with a reply at the end.
+  const endsWithInput = wire.length === 0 || wire.at(-1)?.role === "user";
+  const { allocateId } = sendable;
+  const isClosed = sendable.isClosed && !hasProviderCalls && endsWithInput;
+  return { wire, system, omissions, allocateId, isClosed };
 }
 
 /**

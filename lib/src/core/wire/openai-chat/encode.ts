@@ -54,6 +54,7 @@ import { formatSchema, parametersSchema } from "../openai-schemas.ts";
 import { callerFields, mergeFields, optionsFor, withOptions } from "../provider-options.ts";
 import { clientCallName } from "../provider-tools.ts";
 import { sendableResult } from "../result-parts.ts";
+import { SentHistories } from "../sent-history.ts";
 import { encodeMedia } from "./media.ts";
 
 /**
@@ -262,7 +263,6 @@ type Messages = { readonly messages: readonly JsonObject[]; readonly omissions: 
  */
 function encodeMessages(request: ModelRequest, context: WireContext): Messages {
   const { route, quirks } = context;
-  const history = sendableHistory(request.messages, quirks.callIds);
   const { provider, endpoint, model } = route;
   const { reasoningField = null, systemRole = null, without = [], replayFields = [], audioFormats = [] } = quirks;
   const key = JSON.stringify([
@@ -274,7 +274,10 @@ function encodeMessages(request: ModelRequest, context: WireContext): Messages {
     without,
     replayFields,
     audioFormats,
+    quirks.callIds ?? null,
   ]);
+  const before = sentHistories.take(request.messages, key);
+  const history = sendableHistory(request.messages, quirks.callIds, false, before);
   const omissions: Omission[] = [...history.omissions];
   const wireMessages: JsonObject[] = [];
   let instructions: string[] = [];
@@ -305,8 +308,14 @@ function encodeMessages(request: ModelRequest, context: WireContext): Messages {
     if (encoded.type === "answer") attachments.push(...encoded.attachments);
   }
   flushPending(null);
-  return { messages: wireMessages, omissions };
+  const { messages } = request;
+  const { allocateId, isClosed } = history;
+  const sent = { key, messages, allocateId, isClosed, list: wireMessages, omissions, extra: null };
+  const { list, omissions: allOmissions } = sentHistories.extend(before, sent);
+  return { messages: list, omissions: allOmissions };
 }
+
+const sentHistories = new SentHistories<JsonObject, null>();
 
 /** The encoded message from the cache, or encodes it. */
 function encodeOnce(message: Message, key: string, context: WireContext): EncodedMessage {

@@ -39,6 +39,7 @@ import { sendableHistory } from "../history.ts";
 import { authorName, inMessage, unsupported } from "../omission.ts";
 import { optionsFor, withOptions } from "../provider-options.ts";
 import { sendableResult } from "../result-parts.ts";
+import { SentHistories } from "../sent-history.ts";
 import { clientCallOf } from "./client-calls.ts";
 import { encodePart, inputText, isAudio, isNotEmptyText, isReadableAudio } from "./encode-parts.ts";
 import { resultField } from "./items.ts";
@@ -73,18 +74,23 @@ type EncodeTarget = {
 export function encodeMessages(
   messages: readonly Message[],
   target: EncodeTarget,
-  omissions: Omission[],
-): { readonly input: readonly JsonObject[]; readonly instructions: string | null } {
+): {
+  readonly input: readonly JsonObject[];
+  readonly instructions: string | null;
+  readonly omissions: readonly Omission[];
+} {
   const { quirks } = target.context;
   const callIds = quirks.callIds ?? { maxLength: maxKeyLength, pattern: "any" };
-  const history = sendableHistory(messages, callIds, target.hasStoredHistory);
-  omissions.push(...history.omissions);
+  const before = target.hasStoredHistory ? null : sentHistories.take(messages, target.key);
+  const history = sendableHistory(messages, callIds, target.hasStoredHistory, before);
+  const omissions: Omission[] = [...history.omissions];
   const firstNonSystem = history.messages.findIndex(
     (message) => message.role !== "system" || hasOptions(message, target.context.route),
   );
-  const firstInputIndex = firstNonSystem === -1 ? history.messages.length : firstNonSystem;
+  const atStart = firstNonSystem === -1 ? history.messages.length : firstNonSystem;
+  const firstInputIndex = before === null ? atStart : 0;
   const texts = history.messages.slice(0, firstInputIndex).map(messageText);
-  const instructions = texts.filter((text) => text !== "").join("\n\n");
+  const instructions = before?.extra ?? texts.filter((text) => text !== "").join("\n\n");
   const input: JsonObject[] = [];
   /** Audio of the results so far. It follows the last result (invariant 6). */
   let attachments: JsonObject[] = [];
@@ -122,8 +128,14 @@ export function encodeMessages(
     input.push({ type: "message", role: "user", content: attachments });
     attachments = [];
   }
-  return { input, instructions: instructions === "" ? null : instructions };
+  const { allocateId, isClosed } = history;
+  const sent = { key: target.key, messages, allocateId, list: input, omissions, extra: instructions };
+  const all = sentHistories.extend(before, { ...sent, isClosed: isClosed && !target.hasStoredHistory });
+  return { input: all.list, instructions: instructions === "" ? null : instructions, omissions: all.omissions };
 }
+
+/** With the instructions of the history. */
+const sentHistories = new SentHistories<JsonObject, string>();
 
 /** Has the message, or one of its parts, options for this provider? */
 function hasOptions(message: Extract<Message, { readonly role: "system" }>, route: ProviderRoute): boolean {

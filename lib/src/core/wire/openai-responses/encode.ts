@@ -29,14 +29,13 @@ export function encode(request: ModelRequest, context: WireContext): EncodedRequ
   const background = flagAt(options, "background") ?? context.background ?? false;
   const stores = flagAt(options, "store") ?? background;
   const hasStoredHistory = storedHistoryOptions.some((name) => (options[name] ?? null) !== null);
-  const key = JSON.stringify([route.provider, route.endpoint, route.model, stores, quirks.systemRole ?? null]);
-  const omissions: Omission[] = [];
+  const { systemRole = null, callIds = null } = quirks;
+  const key = JSON.stringify([route.provider, route.endpoint, route.model, stores, systemRole, callIds]);
   const stored = storedHistory(request.messages, options, route);
-  const { input, instructions } = encodeMessages(
-    request.messages,
-    { context, stores, hasStoredHistory, storedCount: stored?.count ?? 0, key, demoted: new Set() },
-    omissions,
-  );
+  const storedCount = stored?.count ?? 0;
+  const target = { context, stores, hasStoredHistory, storedCount, key, demoted: new Set<string>() };
+  const { input, instructions, omissions: ofMessages } = encodeMessages(request.messages, target);
+  const omissions: Omission[] = [...ofMessages];
   if (input.length === 0 && instructions === null && !inputOptions.some((name) => Object.hasOwn(options, name)))
     throw nothingToSend(route);
   const format = schemaOfFormat(request, quirks);

@@ -60,6 +60,10 @@ const parts: { readonly [name: string]: Part } = {
       [...source, "lib/test/long/run.ts", "40", "postgres", "2", "failover"],
     ],
   },
+  storages: {
+    about: "the tests of faults, which `npm test` runs in memory, on SQLite and on Postgres",
+    commands: [[...source, "lib/test/long/storages.ts"]],
+  },
   roll: {
     about:
       "a rolling upgrade: workers of the previous packed release and of this one on SQLite and on Postgres, killed meanwhile",

@@ -17,8 +17,15 @@ export type HandClock = Clock & {
 
 type Sleeper = { readonly at: number; readonly wake: () => void };
 
-/** A clock for tests. It starts at 0 and does not advance until `advance` is called. `random` returns 0 by default. */
-export function handClock(random: () => number = () => 0): HandClock {
+/**
+ * A clock for tests. It starts at 0 and does not advance until `advance` is called. `random` returns 0 by default.
+ * `idle` is awaited before the time advances: it resolves when no work is pending that needs real time, such as a
+ * statement of a database.
+ */
+export function handClock(
+  random: () => number = () => 0,
+  idle: () => Promise<void> = () => Promise.resolve(),
+): HandClock {
   let now = 0;
   let sleepers: Sleeper[] = [];
   return {
@@ -47,7 +54,7 @@ export function handClock(random: () => number = () => 0): HandClock {
     advance: async (ms) => {
       const until = now + ms;
       for (;;) {
-        await settled();
+        await settled(idle);
         const next = sleepers.toSorted((left, right) => left.at - right.at).find(({ at }) => at <= until);
         if (next === undefined) break;
         now = Math.max(now, next.at);
@@ -55,12 +62,15 @@ export function handClock(random: () => number = () => 0): HandClock {
         next.wake();
       }
       now = until;
-      await settled();
+      await settled(idle);
     },
   };
 }
 
 /** Yields to the event loop 20 times, so that work that needs no time has finished. */
-export async function settled(): Promise<void> {
-  for (let task = 0; task < 20; task += 1) await nextTask();
+export async function settled(idle: () => Promise<void> = () => Promise.resolve()): Promise<void> {
+  for (let task = 0; task < 20; task += 1) {
+    await nextTask();
+    await idle();
+  }
 }

@@ -5,6 +5,7 @@
 import type { TableName } from "../../src/durable/internal.ts";
 import type { Changes } from "../../src/durable/rows/batch.ts";
 import type { JournalRow } from "../../src/durable/rows/values.ts";
+import type { WorldStorage } from "./world-storage.ts";
 import type { Adapter, Engine, FakeScript } from "everturn";
 import type { ToolDefinition } from "everturn/engine";
 import type { JsonObject, Message, ModelRequest, Session, TurnEvent, Usage } from "everturn/model";
@@ -20,7 +21,6 @@ import type {
 } from "everturn/runtime";
 
 import { engine, fake, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
 import { messageText, modelRef } from "everturn/model";
 import { runtime } from "everturn/runtime";
 import { handClock } from "everturn/testing";
@@ -28,6 +28,7 @@ import { handClock } from "everturn/testing";
 import { startHistory } from "../../src/core/kernel/internal.ts";
 import { sha256 } from "../../src/durable/rows/digest.ts";
 import { readValue, writeValue } from "../../src/durable/rows/stored.ts";
+import { worldStorage } from "./world-storage.ts";
 
 /** One write to the storage. */
 export type Write = { readonly batch: Batch };
@@ -55,13 +56,15 @@ type ProcessOptions = Partial<Omit<RuntimeOptions, "host" | "engines" | "clock">
 };
 
 export class World {
-  readonly clock = handClock();
+  readonly clock = handClock(undefined, () => this.#opened.idle());
   /** The writes of all processes. */
   readonly writes: Write[] = [];
+  readonly #opened: WorldStorage;
   readonly #storage: HostStorage;
 
   constructor({ storage }: { storage?: HostStorage } = {}) {
-    this.#storage = storage ?? memoryStorage({ clock: this.clock });
+    this.#opened = storage === undefined ? worldStorage(this.clock) : { storage, idle: () => Promise.resolve() };
+    this.#storage = this.#opened.storage;
   }
 
   /** Starts a process with this engine. */

@@ -5,6 +5,8 @@ import type { ReactNode } from "react";
 
 import { useSyncExternalStore } from "react";
 
+import { IconButton } from "./button.tsx";
+
 type Toast = { readonly id: number; readonly kind: "error" | "note"; readonly text: string };
 
 const shownMs = { error: 9000, note: 4000 };
@@ -48,9 +50,9 @@ export function Toasts(): ReactNode {
       {shown.map(({ id, kind, text }) => (
         <div key={id} className={`toast ${kind}`}>
           <span dir="auto">{text}</span>
-          <button type="button" className="icon-btn" aria-label="Dismiss" onClick={() => dismiss(id)}>
+          <IconButton label="Dismiss" onClick={() => dismiss(id)}>
             ×
-          </button>
+          </IconButton>
         </div>
       ))}
     </div>

@@ -43,7 +43,10 @@ export function executorSuite(execute: ToolExecutor): readonly ConformanceCase[]
       raises((error) => {
         throw error;
       }),
-    "an error that a handler rejects with is passed on unchanged": () => raises((error) => Promise.reject(error)),
+    "an error that a handler rejects with is passed on unchanged": () =>
+      raises(async (error) => {
+        throw error;
+      }),
     "a generator reports its progress and returns its value": async () => drains(execute, generator),
     "an async generator reports its progress and returns its value": async () => drains(execute, asyncGenerator),
     "arguments and context reach the handler unchanged": async () => {

@@ -15,7 +15,7 @@ import { nextIndex } from "./session-store.ts";
 import { notesAt } from "./stored-notes.ts";
 
 /** What all rows are made of. */
-export type RowsView = {
+type RowsView = {
   readonly state: ConversationState;
   /** The moment of the past that is shown; `null`: the present is. */
   readonly past: Scrubbed | null;

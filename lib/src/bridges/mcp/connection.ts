@@ -41,7 +41,7 @@ import { systemClock } from "../../core/clock/clock.ts";
 import { startTimer } from "../../core/clock/timer.ts";
 import { tool } from "../../core/engine/internal.ts";
 import { isJsonArray, MisuseError } from "../../core/model/internal.ts";
-import { json, jsonObject, read } from "../../core/model/parse/reading.ts";
+import { json, jsonObject, read, readOrNull } from "../../core/model/parse/reading.ts";
 import { promptMessages, resourceContents, toolContent } from "./content.ts";
 import { readElicitation } from "./elicitation.ts";
 import { limitedFetch } from "./limited-fetch.ts";
@@ -343,8 +343,7 @@ export class McpConnection implements McpClient {
   #tool(name: string, info: McpToolInfo, { inputSchema, outputSchema }: SdkTool): Tool {
     const replay = replayOf(this.#options, info);
     const { timeoutMs } = this.#options;
-    const parsed = read(jsonObject, outputSchema ?? null);
-    const output = "value" in parsed ? parsed.value : null;
+    const output = readOrNull(jsonObject, outputSchema);
     return tool({
       name,
       description:

@@ -20,7 +20,7 @@ import type {
 } from "@modelcontextprotocol/server";
 
 import { isEverturnError, MisuseError } from "../../core/model/internal.ts";
-import { isPlainObject, jsonObject, object, read, required, string } from "../../core/model/parse/reading.ts";
+import { isPlainObject, jsonObject, object, readOrNull, required, string } from "../../core/model/parse/reading.ts";
 import { stream } from "../../core/run/internal.ts";
 import { loadServer, loadServerStdio } from "./sdk.ts";
 import { failed, progressOf } from "./server-answer.ts";
@@ -191,8 +191,7 @@ function createServer(
   );
   server.setRequestHandler("tools/list", () => ({ tools: [...agentTools, ...(sessionTools?.tools ?? [])] }));
   server.setRequestHandler("tools/call", async ({ params }, context) => {
-    const parsed = read(jsonObject, params.arguments ?? {});
-    const args = "value" in parsed ? parsed.value : {};
+    const args = readOrNull(jsonObject, params.arguments) ?? {};
     const agent = Object.hasOwn(agents, params.name) ? agents[params.name] : undefined;
     try {
       if (agent !== undefined) return await runAgent(agent, args, context);
@@ -253,9 +252,9 @@ async function runAgent(
   args: JsonObject,
   context: ServerContext,
 ): Promise<CallToolResult | InputRequiredResult> {
-  const parsed = read(messageShape, args);
-  if (!("value" in parsed)) return failed("the argument message has to be a text");
-  const run = stream(engine, parsed.value.message, { signal: context.mcpReq.signal });
+  const sent = readOrNull(messageShape, args);
+  if (sent === null) return failed("the argument message has to be a text");
+  const run = stream(engine, sent.message, { signal: context.mcpReq.signal });
   const report = progressOf(context);
   for await (const event of run) if (event.type === "tool_execution_started") await report(`tool ${event.name}`);
   const { outcome, finalResponse, pendingQuestion } = await run.result;

@@ -39,6 +39,7 @@ import {
   object,
   oneOf,
   read,
+  readOrNull,
   required,
   settings,
   string,
@@ -164,12 +165,12 @@ export class ToolCallRun {
         return this.#failed(event.error, params, { given: [], left: [...given, ...left] }, round);
       } else if (this.#ports.isInputRequired(event.result)) {
         const { inputRequests = {}, requestState = null } = event.result;
-        const requests = read(jsonObject, inputRequests);
-        if (!("value" in requests)) return fail(`${this.#name}: the server asked for input that cannot be read`);
+        const requests = readOrNull(jsonObject, inputRequests);
+        if (requests === null) return fail(`${this.#name}: the server asked for input that cannot be read`);
         const saved: Retry = {
           type: "retry",
           requestState,
-          requests: requests.value,
+          requests,
           responses: {},
           key: "",
           sends: "responses",
@@ -250,10 +251,9 @@ export class ToolCallRun {
 
   /** A question to a person. The turn ends, and the handler runs again with the answer. */
   #ask(elicitation: McpElicitation, problem: string | null, saved: Saved): Directive {
-    const hints = read(settings, { elicitation: elicitationJson(elicitation) });
     return askAndResume(questionText(elicitation, this.#ports.server, problem), {
       state: JSON.stringify(saved),
-      opts: "value" in hints ? hints.value : {},
+      opts: readOrNull(settings, { elicitation: elicitationJson(elicitation) }) ?? {},
     });
   }
 
@@ -341,18 +341,16 @@ type ErrorFields = {
 function errorFields(error: unknown): ErrorFields {
   if (!(error instanceof Error)) return { code: null, message: String(error), status: null, elicitations: [] };
   const status: unknown = Reflect.get(error, "status");
-  const listed = read(array(jsonObject), Reflect.get(error, "elicitations") ?? []);
   return {
     code: Reflect.get(error, "code"),
     message: error.message,
     status: typeof status === "number" ? status : null,
-    elicitations: "value" in listed ? listed.value : [],
+    elicitations: readOrNull(array(jsonObject), Reflect.get(error, "elicitations")) ?? [],
   };
 }
 
 function readSaved(state: Json): Saved | null {
-  const parsed = typeof state === "string" ? read(savedShape, parseJson(state)?.value) : null;
-  return parsed !== null && "value" in parsed ? parsed.value : null;
+  return typeof state === "string" ? readOrNull(savedShape, parseJson(state)?.value) : null;
 }
 
 function readRequest(request: Json): { readonly method: string; readonly params: Json } {
@@ -373,6 +371,6 @@ function elicitationOf({ schema, ...params }: JsonObject): McpElicitation | null
 /** A stored answer. */
 function elicitationResult({ action, content }: JsonObject): McpElicitationResult {
   if (action !== "accept") return { action: action === "decline" ? "decline" : "cancel" };
-  const parsed = read(jsonObject, content);
-  return { action, ...("value" in parsed ? { content: parsed.value } : {}) };
+  const fields = readOrNull(jsonObject, content);
+  return { action, ...(fields === null ? {} : { content: fields }) };
 }

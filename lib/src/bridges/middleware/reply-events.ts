@@ -3,7 +3,7 @@
 import type { AssistantPart, ModelEvent, ModelReply, ToolCall } from "../../core/model/internal.ts";
 
 import { Collector } from "../../core/kernel/internal.ts";
-import { assistant, isEverturnError, modelReply, streamFailure } from "../../core/model/internal.ts";
+import { assistant, isEverturnError, isTerminal, modelReply, streamFailure } from "../../core/model/internal.ts";
 
 /**
  * Reads the stream of a model call to its end and returns the reply. A failure is in `error` of the reply, also if the
@@ -15,7 +15,7 @@ export async function readReply(stream: AsyncIterable<readonly ModelEvent[]>): P
   try {
     for await (const batch of stream) {
       for (const event of batch) {
-        hasEnded ||= event.type === "message_completed" || event.type === "error";
+        hasEnded ||= isTerminal(event);
         collector.add(event);
       }
     }

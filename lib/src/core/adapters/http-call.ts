@@ -51,6 +51,7 @@ import {
   assistant,
   EngineError,
   errorFromFailure,
+  isTerminal,
   parseJson,
 } from "../model/internal.ts";
 import { bodyText, listAt, restoreEvents, warningsOf } from "../wire/internal.ts";
@@ -447,8 +448,4 @@ function secretsOf({ profile, options, tokens }: CallServer, call: AdapterCall, 
     ...secretsIn(key, { ...lowerCaseNames(options.headers ?? {}), ...ofCall }),
     ...Object.values(tokens).map(withoutScheme),
   ];
-}
-
-function isTerminal({ type }: ModelEvent): boolean {
-  return type === "message_completed" || type === "error";
 }

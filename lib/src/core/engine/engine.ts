@@ -22,7 +22,7 @@ import type { Tool } from "./tool/tool.ts";
 
 import { systemClock } from "../clock/clock.ts";
 import { MisuseError, renderIssue } from "../model/internal.ts";
-import { emptyObject, read, settings } from "../model/parse/reading.ts";
+import { emptyObject, isObject, read, settings } from "../model/parse/reading.ts";
 import { checkMiddleware } from "./middleware.ts";
 import { builtInCatalog, withCatalogData } from "./model-call/catalog.ts";
 import { retryPolicy } from "./model-call/retry.ts";
@@ -241,17 +241,17 @@ export function mergeOpts<Context extends CallerContext>(
   engine: Engine<Context>,
   opts: Overrides<Context>,
 ): Engine<Context> {
-  if (!isMap(engine) || !Object.hasOwn(engine, "adapter")) {
+  if (!isObject(engine) || !Object.hasOwn(engine, "adapter")) {
     throw new MisuseError("invalid_argument", "mergeOpts: the first argument must be an engine");
   }
-  if (!isMap(opts)) throw new MisuseError("invalid_argument", "mergeOpts: the options must be an object");
+  if (!isObject(opts)) throw new MisuseError("invalid_argument", "mergeOpts: the options must be an object");
   const { model, tools, params, context } = opts;
   return {
     ...engine,
-    model: typeof model === "string" || isMap(model) ? model : engine.model,
+    model: typeof model === "string" || isObject(model) ? model : engine.model,
     tools: resolveTools(engine, { tools: Array.isArray(tools) ? tools.filter(isTool) : [] }),
-    params: { ...engine.params, ...(isMap(params) ? params : {}) },
-    context: { ...engine.context, ...(isMap(context) ? context : {}) },
+    params: { ...engine.params, ...(isObject(params) ? params : {}) },
+    context: { ...engine.context, ...(isObject(context) ? context : {}) },
   };
 }
 
@@ -262,11 +262,7 @@ export function checkTools(caller: string, tools: unknown): void {
 }
 
 function isTool(value: unknown): boolean {
-  return isMap(value) && typeof value["name"] === "string";
-}
-
-function isMap(value: unknown): value is { readonly [key: string]: unknown } {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+  return isObject(value) && typeof value["name"] === "string";
 }
 
 /**

@@ -7,7 +7,7 @@ export type { EngineFields, Fallback } from "./engine.ts";
 export type { CellSettings, EngineProtocol } from "./protocol.ts";
 export { cellSettingsOf, isOwnProtocol, projectorNamed, protocolNamed } from "./protocol.ts";
 export { checkTools } from "./engine.ts";
-export type { WrappedCall } from "./middleware.ts";
+export type { ModelStream, WrappedCall } from "./middleware.ts";
 export { configuration } from "./configure.ts";
 export type { CheckpointDirective, Hooks } from "./options.ts";
 export { busyPolicies, isBusyPolicy } from "./options.ts";

@@ -64,7 +64,7 @@ export type Middleware = {
 export type NextModel = (request: ModelRequest) => ModelStream;
 
 /** The events of a model call, in batches. */
-type ModelStream = AsyncIterable<readonly ModelEvent[]>;
+export type ModelStream = AsyncIterable<readonly ModelEvent[]>;
 
 /**
  * Runs the handler, or passes the call to the next middleware. Changed arguments are validated again. Resolves also if

@@ -11,7 +11,7 @@ import type { CellLimits, CodeExecutor } from "./tool/executor.ts";
 import type { AnySchema } from "./tool/schema.ts";
 
 import { MisuseError } from "../model/internal.ts";
-import { describe, json, read } from "../model/parse/reading.ts";
+import { describe, isObject, json, read } from "../model/parse/reading.ts";
 import { aFunction, aName, atLeastOne, checkRule } from "./option-rules.ts";
 
 /** How replies are interpreted: as text and tool calls, as code to run, or by a protocol of one's own. */
@@ -136,11 +136,6 @@ function checkTermination(path: readonly string[], { termination }: Fields): voi
   if ("value" in result) return;
   const at = [...path, "termination", ...(result.issues[0]?.path ?? []).map(String)];
   throw wrong(at, "must be JSON, because it is stored with each turn; null: the protocol has no end condition");
-}
-
-/** An object, also one of a class: its functions may be methods. */
-function isObject(value: unknown): value is Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function notAnObject(path: readonly string[], value: unknown): MisuseError {

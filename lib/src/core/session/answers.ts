@@ -58,6 +58,7 @@ import {
   object,
   optional,
   read,
+  readOrNull,
   required,
   string,
 } from "../model/parse/reading.ts";
@@ -295,8 +296,8 @@ function withForwardedAnswer<Context extends CallerContext>(
   call: PendingToolCall,
   answer: ForwardedAnswer,
 ): Session<Context> {
-  const result = read(nestedWaitShape, call.opts["inner"]);
-  if (!("value" in result)) {
+  const inner = readOrNull(nestedWaitShape, call.opts["inner"]);
+  if (inner === null) {
     throw new MisuseError(
       "invalid_argument",
       `the call "${call.id}" waits for a nested turn, but opts.inner does not identify it`,
@@ -305,7 +306,7 @@ function withForwardedAnswer<Context extends CallerContext>(
       },
     );
   }
-  const { wait, ran, state, approved } = result.value;
+  const { wait, ran, state, approved } = inner;
   const earlier = approved === true ? ({ approved } as const) : {};
   return withDecision(session, call, { type: "forward", arguments: ran, by: null, wait, answer, state, ...earlier });
 }

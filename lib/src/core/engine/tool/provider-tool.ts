@@ -17,6 +17,7 @@ import type { StandardSchema } from "./schema.ts";
 import type { Tool, ToolContext, ToolDefinition } from "./tool.ts";
 
 import { isJsonArray, MisuseError, toolValueParts } from "../../model/internal.ts";
+import { isObject } from "../../model/parse/reading.ts";
 import { clientCallName } from "../../wire/internal.ts";
 import { fail } from "./directive.ts";
 import { tool } from "./tool.ts";
@@ -318,10 +319,6 @@ function kindOf(type: FieldType): FieldKind {
   return known[type.replace("?", "")] ?? kinds.json;
 }
 
-function isMap(value: unknown): boolean {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
 function isListOf(fits: (item: unknown) => boolean): (value: unknown) => boolean {
   return (value) => Array.isArray(value) && value.every(fits);
 }
@@ -346,7 +343,11 @@ const kinds: { readonly [Type in keyof FieldTypes]: FieldKind } = {
     fits: isListOf(isNumber),
   },
   flag: { word: "a boolean", schema: { type: "boolean" }, fits: (value) => typeof value === "boolean" },
-  object: { word: "an object", schema: { type: "object" }, fits: isMap },
-  objects: { word: "a list of objects", schema: { type: "array", items: { type: "object" } }, fits: isListOf(isMap) },
+  object: { word: "an object", schema: { type: "object" }, fits: isObject },
+  objects: {
+    word: "a list of objects",
+    schema: { type: "array", items: { type: "object" } },
+    fits: isListOf(isObject),
+  },
   json: { word: "JSON", schema: {}, fits: () => true },
 };

@@ -5,7 +5,7 @@
 import type { Issue, Json, JsonObject } from "../../model/internal.ts";
 
 import { MisuseError, truncateMiddle } from "../../model/internal.ts";
-import { jsonObject, read } from "../../model/parse/reading.ts";
+import { jsonObject, readOrNull } from "../../model/parse/reading.ts";
 import { checkSchema } from "./schema-check.ts";
 
 /** A schema of any library that implements Standard Schema, such as Zod, Valibot or ArkType. */
@@ -71,12 +71,11 @@ function isObject(value: unknown): value is object {
  */
 export function toJsonSchema(schema: AnySchema, what: string): JsonObject {
   if (!isStandardSchema(schema)) {
-    const plain = read(jsonObject, schema);
-    if ("value" in plain) {
-      checkSchema(plain.value, what);
-      return plain.value;
-    }
-    throw new MisuseError("invalid_argument", `${what}: the schema is neither JSON Schema nor a Standard Schema`);
+    const plain = readOrNull(jsonObject, schema);
+    if (plain === null)
+      throw new MisuseError("invalid_argument", `${what}: the schema is neither JSON Schema nor a Standard Schema`);
+    checkSchema(plain, what);
+    return plain;
   }
   const { jsonSchema, vendor } = schema["~standard"];
   // `input`, not `output`: the model writes the value before the schema applies its defaults and conversions.
@@ -89,8 +88,8 @@ export function toJsonSchema(schema: AnySchema, what: string): JsonObject {
     );
   }
   // A copy through JSON drops symbols, functions and accessors that libraries attach.
-  const plain = read(jsonObject, JSON.parse(JSON.stringify(converted)));
-  if ("value" in plain) return plain.value;
+  const plain = readOrNull(jsonObject, JSON.parse(JSON.stringify(converted)));
+  if (plain !== null) return plain;
   throw new MisuseError("invalid_argument", `${what}: the JSON Schema of this ${vendor} schema is not an object`);
 }
 

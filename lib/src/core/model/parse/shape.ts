@@ -483,6 +483,12 @@ export function read<T>(
   return value === invalid ? { issues: reading.issues } : { value };
 }
 
+/** Like `read`, for a value that counts as absent if it has issues. */
+export function readOrNull<T>(shape: Shape<T>, input: unknown): T | null {
+  const result = read(shape, input);
+  return "value" in result ? result.value : null;
+}
+
 /**
  * Builds a value from arguments of the program and fills in defaults. Throws `MisuseError` for fields that do not match
  * the shape.

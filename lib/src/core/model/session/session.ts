@@ -31,7 +31,7 @@ import {
   nullable,
   object,
   oneOf,
-  read,
+  readOrNull,
   required,
   settings,
   string,
@@ -198,6 +198,5 @@ export function pendingToolCalls(session: Session): readonly PendingToolCall[] {
 
 /** Returns the failure that put a session into the status `error`, or `null`. */
 export function sessionError(session: Session): Failure | null {
-  const result = read(failureShape, ownValue(session.metadata, "error"));
-  return "value" in result ? result.value : null;
+  return readOrNull(failureShape, ownValue(session.metadata, "error"));
 }

@@ -304,6 +304,11 @@ export function isEvent(value: unknown): boolean {
   return "value" in read(eventShape, value);
 }
 
+/** Returns whether an event ends the reply of a model (E1). */
+export function isTerminal({ type }: ModelEvent): boolean {
+  return type === "message_completed" || type === "error";
+}
+
 /** Returns whether a value can be read as an event of a model call. */
 export function isModelEvent(value: unknown): boolean {
   return "value" in read(modelEventShape, value);

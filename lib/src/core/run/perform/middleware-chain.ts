@@ -19,7 +19,15 @@
 //      discarded is paid for. It reaches the collector at once, because a cancel may follow.
 //   2. A request that a middleware changed is validated before it reaches the adapter.
 
-import type { Middleware, ModelCall, NextModel, NextTool, ToolContext, WrappedCall } from "../../engine/internal.ts";
+import type {
+  Middleware,
+  ModelCall,
+  ModelStream,
+  NextModel,
+  NextTool,
+  ToolContext,
+  WrappedCall,
+} from "../../engine/internal.ts";
 import type { MiddlewareNote } from "../../kernel/internal.ts";
 import type {
   Json,
@@ -54,8 +62,6 @@ import {
   usageShape,
 } from "../../model/parse/reading.ts";
 import { RecordFailure } from "./reference.ts";
-
-type ModelStream = AsyncIterable<readonly ModelEvent[]>;
 
 /**
  * The largest number of notes in a response. Later ones are dropped: a middleware must not make a journal row

@@ -12,7 +12,7 @@ import type { CancelGrace } from "./cancel-grace.ts";
 import type { MiddlewareChain } from "./middleware-chain.ts";
 
 import { encodeToolValue, handlerWait, noUsage } from "../../model/internal.ts";
-import { jsonObject, read } from "../../model/parse/reading.ts";
+import { jsonObject, readOrNull } from "../../model/parse/reading.ts";
 import { addUsage } from "../run-lifetime.ts";
 
 /** What the run provides to its tool calls. */
@@ -57,8 +57,7 @@ export type InnerWait = Pick<ToolWaits, "reason" | "question" | "opts" | "path" 
  * is read as empty.
  */
 export function innerHints({ inner = {} }: JsonObject): JsonObject {
-  const parsed = read(jsonObject, inner);
-  return "value" in parsed ? parsed.value : {};
+  return readOrNull(jsonObject, inner) ?? {};
 }
 
 /** A live event of a call, without the fields that identify the call. */

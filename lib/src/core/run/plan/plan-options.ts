@@ -35,7 +35,7 @@ import {
   runOptionTable,
 } from "../../engine/internal.ts";
 import { MisuseError } from "../../model/internal.ts";
-import { isPlainObject } from "../../model/parse/reading.ts";
+import { isObject, isPlainObject } from "../../model/parse/reading.ts";
 
 /**
  * The options of a run, each from the first source that sets it. An option that no source sets is absent, unless the
@@ -179,7 +179,7 @@ export function requestParams(
   const { maxTurns: _, options: fromEngine = {}, ...settings } = { ...ofEngine, ...options.params };
   const merged: Record<string, JsonObject[string]> = {};
   const body: Record<string, JsonObject[string]> = {
-    ...(isMap(fromEngine) ? fromEngine : {}),
+    ...(isObject(fromEngine) ? fromEngine : {}),
     ...engine.options.options,
     ...request?.options,
     ...options.options,
@@ -201,9 +201,9 @@ export function requestParams(
 function mergeByProvider(...sources: readonly (JsonObject[string] | undefined)[]): JsonObject {
   const merged = new Map<string, JsonObject[string]>();
   for (const source of sources) {
-    for (const [provider, fields] of source !== undefined && isMap(source) ? Object.entries(source) : []) {
+    for (const [provider, fields] of source !== undefined && isObject(source) ? Object.entries(source) : []) {
       const earlier = merged.get(provider) ?? null;
-      merged.set(provider, isMap(earlier) && isMap(fields) ? { ...earlier, ...fields } : fields);
+      merged.set(provider, isObject(earlier) && isObject(fields) ? { ...earlier, ...fields } : fields);
     }
   }
   return Object.fromEntries(merged);
@@ -217,10 +217,6 @@ function fieldsIn(options: RequestOptions): JsonObject {
     if (value !== undefined && value !== null) fields[field] = value;
   }
   return fields;
-}
-
-function isMap(value: JsonObject[string]): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /**

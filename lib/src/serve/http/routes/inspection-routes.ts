@@ -12,7 +12,7 @@
 //      name, model, instructions and tools.
 //   2. A route writes nothing, except `POST /scenarios/{name}`, which starts a session in the caller's tenant.
 
-import type { EffectDetail, EngineView, Json, JsonObject } from "../../../core/model/internal.ts";
+import type { EffectDetail, EngineView, Json } from "../../../core/model/internal.ts";
 import type { Runtime } from "../../../durable/internal.ts";
 import type { inspectionOperations, ScenarioView } from "../../contract/internal.ts";
 import type { Inspection } from "../../inspect/internal.ts";
@@ -21,6 +21,7 @@ import type { Implementations } from "./operation-route.ts";
 import type { AllowedOption } from "./turn-options.ts";
 
 import { MisuseError, RuntimeError } from "../../../core/model/internal.ts";
+import { isObject } from "../../../core/model/parse/reading.ts";
 import { wholeNumber } from "../../contract/internal.ts";
 import { publicToolMessage, redactedRecord } from "../failure.ts";
 import { libraryVersion } from "../openapi/openapi.ts";
@@ -118,18 +119,18 @@ function publicDetail({ item, records, ...detail }: EffectDetail): EffectDetail 
 }
 
 function publicItem(item: Json): Json {
-  if (!isJsonObject(item) || !isJsonObject(item["response"])) return item;
+  if (!isObject(item) || !isObject(item["response"])) return item;
   const { response } = item;
   const { environment, outcome, error } = response;
-  const failure = isJsonObject(outcome) && isJsonObject(outcome["failure"]) ? outcome["failure"] : null;
+  const failure = isObject(outcome) && isObject(outcome["failure"]) ? outcome["failure"] : null;
   const { reason, message } = failure ?? {};
   return {
     ...item,
     response: {
       ...response,
       ...("requestBody" in response ? { requestBody: null } : {}),
-      ...(isJsonObject(error) ? { error: { ...error, requestBody: null } } : {}),
-      ...(isJsonObject(environment) ? { environment: { model: environment["model"] ?? null } } : {}),
+      ...(isObject(error) ? { error: { ...error, requestBody: null } } : {}),
+      ...(isObject(environment) ? { environment: { model: environment["model"] ?? null } } : {}),
       ...(typeof reason === "string" && typeof message === "string" && publicToolMessage(reason, null, "") !== ""
         ? { content: publicToolMessage(reason, null, message) }
         : {}),
@@ -138,10 +139,6 @@ function publicItem(item: Json): Json {
         : {}),
     },
   };
-}
-
-function isJsonObject(value: Json | undefined): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** Scenarios use an engine of their own, so a key that lists engines may not start them. */

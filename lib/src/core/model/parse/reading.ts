@@ -20,7 +20,7 @@ export { failureShape, issueShape } from "../failure/failure.ts";
 export { describe, emptyObject, isObject, isPlainObject, keysOf } from "./json.ts";
 export { assistantMessageShape, messageShape, toolAnswerFields, toolMessageShape } from "../message/message.ts";
 export { modelNameShape } from "../call/model-ref.ts";
-export { requestShape, responseFormatShape } from "../call/request.ts";
+export { requestShape, responseFormatShape, structuredFormatShape } from "../call/request.ts";
 
 export { budgets, cancelEvidenceShape, haltedReasonShape, outcomeShape } from "../turn/outcome.ts";
 export {

@@ -20,6 +20,7 @@ import { aName, aString } from "../engine/internal.ts";
 import { MisuseError } from "../model/internal.ts";
 import { openaiChatLoader, openaiResponsesLoader } from "../wire/internal.ts";
 import { apiRule, checkProviderOptions, quirkRules } from "./adapter-rules.ts";
+import { compatibleServer } from "./base-url.ts";
 import { httpAdapter } from "./http-adapter.ts";
 import { modelFamilies, presetNames } from "./model-name.ts";
 
@@ -40,14 +41,9 @@ export function openaiCompatible(options: CompatibleOptions & { readonly baseURL
   const { name = "compatible", quirks = {}, ...providerOptions } = options;
   return httpAdapter(
     {
-      provider: name,
+      ...compatibleServer(name, providerOptions.baseURL),
       ownPrefixes: "any",
       codec: openaiChatLoader,
-      baseURL: providerOptions.baseURL,
-      baseURLVariables: [],
-      auth: "bearer",
-      variables: [`${name.toUpperCase().replaceAll(/[^A-Z0-9]+/g, "_")}_API_KEY`],
-      keyless: true,
       quirks: { streamUsage: true, maxTokensField: "max_tokens", systemRole: "system", ...quirks },
     },
     providerOptions,

@@ -61,11 +61,8 @@ export function openai(options: OpenAIOptions = {}): Adapter {
   const headers = { ...organizationHeaders(options), ...providerOptions.headers };
   const chat: Quirks = { maxTokensField: "max_completion_tokens", streamUsage: true, systemRole: "developer" };
   const profile: ProviderProfile = {
-    provider: "openai",
-    codec: api === "responses" ? openaiResponsesLoader : openaiChatLoader,
     ...openaiServer,
-    auth: "bearer",
-    variables: ["OPENAI_API_KEY"],
+    codec: api === "responses" ? openaiResponsesLoader : openaiChatLoader,
     quirks: api === "responses" ? {} : chat,
     background,
     mcp: { list: "tools", type: "mcp", name: "server_label", token: "authorization", sources: mcpAuthorization },

@@ -121,11 +121,7 @@ function describe(
     headers,
     cwd = folder,
     disabled = false,
-    protocol,
-    include,
-    needsApproval,
-    replay,
-    timeoutMs,
+    ...policies
   } = parsed.value;
   if (disabled) return null;
   const expand = (text: string) =>
@@ -139,13 +135,6 @@ function describe(
     );
   const expandAll = (values: { readonly [key: string]: string }) =>
     Object.fromEntries(Object.entries(values).map(([key, value]) => [key, expand(value)]));
-  const policies = {
-    ...(protocol === undefined ? {} : { protocol }),
-    ...(include === undefined ? {} : { include }),
-    ...(needsApproval === undefined ? {} : { needsApproval }),
-    ...(replay === undefined ? {} : { replay }),
-    ...(timeoutMs === undefined ? {} : { timeoutMs }),
-  };
   const named = { name, prefix: `${name}_`, ...policies };
   if (command !== undefined && url === undefined && (type ?? "stdio") === "stdio") {
     const folderOption = cwd === undefined ? {} : { cwd: expand(cwd) };

@@ -21,6 +21,7 @@ import type {
   SessionStatus,
   ToolCall,
   ToolFailure,
+  ToolMessage,
   ToolOutcome,
   UserMessage,
 } from "../model/internal.ts";
@@ -367,16 +368,12 @@ export function failToolCall<Context extends CallerContext>(
     const value = orThrow(encodeToolValue({ error: failure.message }));
     return withStatus(withForwardedAnswer(session, call, { type: "result", value }), false);
   }
-  const pendingToolCalls = session.pendingToolCalls.filter((pending) => pending !== call);
-  const cell = session.suspendedCell;
-  if (call.cellId !== null && cell !== null) {
-    const at = cell.calls.findIndex((cellCall) => cellCall.answer === null && cellCall.call.id === call.id);
-    const calls = cell.calls.map((cellCall, index) => (index === at ? { ...cellCall, answer: outcome } : cellCall));
-    return withStatus({ ...session, pendingToolCalls, suspendedCell: { ...cell, calls } }, false);
-  }
   const details = { name: call.name, status: toolOutcomeStatus(outcome), code: failure.code };
-  const message = toolResult(call.id, toolOutcomeParts(outcome), details);
-  return withStatus({ ...session, pendingToolCalls, thread: addMessage(session.thread, message) }, false);
+  const message = () => toolResult(call.id, toolOutcomeParts(outcome), details);
+  return withStatus(
+    withOutcome(session, call, () => outcome, message),
+    false,
+  );
 }
 
 /**
@@ -390,19 +387,31 @@ function withAnswer<Context extends CallerContext>(
   if (call.path.length > 0) {
     return withForwardedAnswer(session, call, { type: "result", value: orThrow(encodeToolValue(content)) });
   }
+  return withOutcome(
+    session,
+    call,
+    () => ({ type: "success", value: orThrow(encodeToolValue(content)), control: null }),
+    () => toolResult(call.id, content, { name: call.name }),
+  );
+}
+
+/** Returns the session without a pending call: its outcome is in the suspended cell, or its message in the thread. */
+function withOutcome<Context extends CallerContext>(
+  session: Session<Context>,
+  call: PendingToolCall,
+  outcome: () => ToolOutcome,
+  message: () => ToolMessage,
+): Session<Context> {
   const pendingToolCalls = session.pendingToolCalls.filter((pending) => pending !== call);
   const cell = session.suspendedCell;
-  if (call.cellId !== null && cell !== null) {
-    const value = orThrow(encodeToolValue(content));
-    const answer: ToolOutcome = { type: "success", value, control: null };
-    const at = cell.calls.findIndex(
-      (cellCall) => cellCall.answer === null && cellCall.call.id === call.id && cellCall.call.name === call.name,
-    );
-    const calls = cell.calls.map((cellCall, index) => (index === at ? { ...cellCall, answer } : cellCall));
-    return { ...session, pendingToolCalls, suspendedCell: { ...cell, calls } };
-  }
-  const thread = addMessage(session.thread, toolResult(call.id, content, { name: call.name }));
-  return { ...session, pendingToolCalls, thread };
+  if (call.cellId === null || cell === null)
+    return { ...session, pendingToolCalls, thread: addMessage(session.thread, message()) };
+  const answer = outcome();
+  const at = cell.calls.findIndex(
+    (cellCall) => cellCall.answer === null && cellCall.call.id === call.id && cellCall.call.name === call.name,
+  );
+  const calls = cell.calls.map((cellCall, index) => (index === at ? { ...cellCall, answer } : cellCall));
+  return { ...session, pendingToolCalls, suspendedCell: { ...cell, calls } };
 }
 
 /**

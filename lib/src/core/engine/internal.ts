@@ -58,7 +58,7 @@ export type { KeySource } from "./model-call/keys.ts";
 export { environmentVariable } from "./model-call/environment-variable.ts";
 export { findKey, readKey, parseDotenv } from "./model-call/keys.ts";
 export { priceOf, withCosts } from "./model-call/pricing.ts";
-export { delayBefore, isRetryable, retryPolicy } from "./model-call/retry.ts";
+export { delayBefore, isRetryable, retryPolicy, withRetries } from "./model-call/retry.ts";
 export type { Timeouts, TransportLimits } from "./model-call/call-limits.ts";
 export { defaultLimits, defaultTimeouts } from "./model-call/call-limits.ts";
 export type { FetchLike, HttpAnswer } from "./model-call/transport.ts";

@@ -18,7 +18,7 @@ import {
   assistant,
   filePart,
   imagePart,
-  MisuseError,
+  invalidArgument,
   messageText,
   parse,
   parseJson,
@@ -49,7 +49,7 @@ export function readPrompt(prompt: readonly unknown[]): readonly Message[] {
       case "tool":
         return listOf(message, "content").flatMap((part) => toolMessage(part, path) ?? []);
       default:
-        throw new MisuseError("invalid_argument", `${path} has a role that an engine does not have`);
+        throw invalidArgument(`${path} has a role that an engine does not have`);
     }
   });
 }
@@ -65,7 +65,7 @@ function mediaPartOf(part: unknown, path: string): UserPart {
   const source = data instanceof URL ? { type: "url" as const, url: data.href } : sourceOf(data);
   if (source === null) {
     const message = `${path} has a part of the type ${textField(part, "type") ?? "unknown"}, which an engine cannot take; pass text, bytes or a URL`;
-    throw new MisuseError("invalid_argument", message);
+    throw invalidArgument(message);
   }
   const mediaType = textField(part, "mediaType") ?? "application/octet-stream";
   const mimeType = mediaType.includes("/") && !mediaType.endsWith("*") ? mediaType : null;

@@ -22,7 +22,7 @@ import type { StandardSchema, Tool, ToolContext, ToolDefinition } from "../../co
 import type { Json, JsonObject, ProviderTool, ReplayPolicy, ToolMessage, UserPart } from "../../core/model/internal.ts";
 
 import { checkValue, isStandardSchema, tool } from "../../core/engine/internal.ts";
-import { filePart, imagePart, MisuseError, parseJson, textPart } from "../../core/model/internal.ts";
+import { filePart, imagePart, invalidArgument, parseJson, textPart } from "../../core/model/internal.ts";
 import { clientCallName, datedToolName } from "../../core/wire/internal.ts";
 import { fieldOf, jsonOf, listOf, objectOf, sourceOf, textField } from "./fields.ts";
 
@@ -272,7 +272,7 @@ function standardSchema(schema: unknown, name: string): StandardSchema {
   const json = objectOf(jsonSchema);
   if (json === null || typeof fieldOf(jsonSchema, "then") === "function") {
     const message = `tool "${name}": the JSON Schema of the input is not available at once; await it and pass jsonSchema(…)`;
-    throw new MisuseError("invalid_argument", message, { path: ["inputSchema"] });
+    throw invalidArgument(message, ["inputSchema"]);
   }
   const validate = fieldOf(schema, "validate");
   return {

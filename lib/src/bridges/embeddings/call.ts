@@ -14,7 +14,7 @@ import type { JsonObject, Usage } from "../../core/model/internal.ts";
 
 import { systemClock } from "../../core/clock/clock.ts";
 import { anything, checkOptions, retryPolicy, startSpan, withRetries } from "../../core/engine/internal.ts";
-import { MisuseError } from "../../core/model/internal.ts";
+import { invalidArgument } from "../../core/model/internal.ts";
 import { newRequestId } from "../../core/run/internal.ts";
 
 /** Options of every call. */
@@ -120,5 +120,5 @@ function priced(usage: Usage, price: number | null): Usage {
 export function checkText(verb: string, text: string, path: readonly (string | number)[]): void {
   if (typeof text === "string" && text !== "") return;
   const what = typeof text === "string" ? "is empty" : "is not a string";
-  throw new MisuseError("invalid_argument", `${verb}: ${path.join(".")} ${what}`, { path: [...path] });
+  throw invalidArgument(`${verb}: ${path.join(".")} ${what}`, [...path]);
 }

@@ -19,7 +19,7 @@ import type {
   Tool as SdkTool,
 } from "@modelcontextprotocol/server";
 
-import { isEverturnError, MisuseError } from "../../core/model/internal.ts";
+import { invalidArgument, isEverturnError, MisuseError } from "../../core/model/internal.ts";
 import { isPlainObject, jsonObject, object, readOrNull, required, string } from "../../core/model/parse/reading.ts";
 import { stream } from "../../core/run/internal.ts";
 import { loadServer, loadServerStdio } from "./sdk.ts";
@@ -149,15 +149,13 @@ function checkOptions({ agents = {}, sessions }: McpServeOptions, hasCallers: bo
   const names = Object.keys(agents);
   const invalid = names.find((name) => !/^[A-Za-z0-9_-]{1,64}$/.test(name));
   if (invalid !== undefined) {
-    throw new MisuseError(
-      "invalid_argument",
-      `agents: "${invalid}" is not a tool name: 1 to 64 letters, digits, underscores and hyphens`,
-      { path: ["agents", invalid] },
-    );
+    throw invalidArgument(`agents: "${invalid}" is not a tool name: 1 to 64 letters, digits, underscores and hyphens`, [
+      "agents",
+      invalid,
+    ]);
   }
   const taken = names.find((name) => sessions !== undefined && SessionTools.names.includes(name));
-  if (taken !== undefined)
-    throw new MisuseError("invalid_argument", `agents: "${taken}" is a tool of sessions`, { path: ["agents", taken] });
+  if (taken !== undefined) throw invalidArgument(`agents: "${taken}" is a tool of sessions`, ["agents", taken]);
   if (names.length === 0 && sessions === undefined && !hasCallers) {
     throw new MisuseError("missing_field", "an MCP server needs agents or sessions");
   }

@@ -8,7 +8,7 @@ import type { ReplayPolicy } from "../../core/model/internal.ts";
 import type { InferOptional, Shape } from "../../core/model/parse/reading.ts";
 import type { McpClient, McpOptions } from "./types.ts";
 
-import { MisuseError, renderIssue, replayPolicies } from "../../core/model/internal.ts";
+import { invalidArgument, renderIssue, replayPolicies } from "../../core/model/internal.ts";
 import {
   array,
   boolean,
@@ -108,8 +108,7 @@ function describe(
   environment: NonNullable<McpServersOptions["environment"]>,
   folder: string | undefined,
 ): McpOptions | null {
-  const refuse = (problem: string) =>
-    new MisuseError("invalid_argument", `mcpServers.${name}: ${problem}`, { path: ["mcpServers", name] });
+  const refuse = (problem: string) => invalidArgument(`mcpServers.${name}: ${problem}`, ["mcpServers", name]);
   const parsed = read(entryShape, given);
   if (!("value" in parsed)) throw refuse(parsed.issues.map(renderIssue).join("; "));
   const {

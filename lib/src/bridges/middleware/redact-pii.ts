@@ -32,7 +32,7 @@ import type {
 import type { Detector, PiiKind } from "./pii-patterns.ts";
 
 import { anything, checkOptions } from "../../core/engine/internal.ts";
-import { isJsonArray, MisuseError } from "../../core/model/internal.ts";
+import { invalidArgument, isJsonArray } from "../../core/model/internal.ts";
 import { detectors } from "./pii-patterns.ts";
 import { readReply, replyEvents } from "./reply-events.ts";
 
@@ -117,14 +117,12 @@ function rewriterOf({ kinds = keysOf(detectors), patterns = {} }: RedactPiiOptio
   const all: (Detector & { readonly kind: string })[] = kinds.map((kind) => {
     if (Object.hasOwn(detectors, kind)) return { ...detectors[kind], kind: kind.toUpperCase() };
     const names = Object.keys(detectors).join(", ");
-    throw new MisuseError("invalid_argument", `redactPii: there is no kind "${kind}"; there are ${names}`, {
-      path: ["kinds"],
-    });
+    throw invalidArgument(`redactPii: there is no kind "${kind}"; there are ${names}`, ["kinds"]);
   });
   for (const [kind, pattern] of Object.entries(patterns)) {
     if (!/^[A-Za-z][A-Za-z0-9_]{0,30}$/.test(kind) || !(pattern instanceof RegExp)) {
       const message = `redactPii: patterns: "${kind}" has to be a short name of letters and digits, with a regular expression`;
-      throw new MisuseError("invalid_argument", message, { path: ["patterns", kind] });
+      throw invalidArgument(message, ["patterns", kind]);
     }
     all.push({
       kind: kind.toUpperCase(),

@@ -5,7 +5,7 @@
 import type { KeyOwner } from "./credentials.ts";
 
 import { environmentVariable } from "../engine/internal.ts";
-import { MisuseError } from "../model/internal.ts";
+import { invalidArgument } from "../model/internal.ts";
 
 /**
  * A variable that may hold the base URL. Some SDKs append the version of the API themselves, so their variables do not
@@ -108,6 +108,6 @@ function checkBaseURL(provider: string, baseURL: string, source = "baseURL"): st
   return baseURL.replace(/\/+$/, "");
 }
 
-function invalidBaseURL(provider: string, source: string, what: string): MisuseError {
-  return new MisuseError("invalid_argument", `${provider}: ${source} ${what}`, { path: [source] });
+function invalidBaseURL(provider: string, source: string, what: string): Error {
+  return invalidArgument(`${provider}: ${source} ${what}`, [source]);
 }

@@ -17,7 +17,7 @@ import type { OpenAIApi } from "./adapter-rules.ts";
 import type { KeyHeader, ProviderOptions, ProviderProfile } from "./http-adapter.ts";
 
 import { aName, aString } from "../engine/internal.ts";
-import { MisuseError } from "../model/internal.ts";
+import { invalidArgument } from "../model/internal.ts";
 import { openaiChatLoader, openaiResponsesLoader } from "../wire/internal.ts";
 import { apiRule, checkProviderOptions, quirkRules } from "./adapter-rules.ts";
 import { compatibleServer } from "./base-url.ts";
@@ -142,17 +142,14 @@ const presets: { readonly [Name in PresetName]: Preset } = {
  */
 export function preset(name: PresetName, options: ProviderOptions & { readonly api?: OpenAIApi } = {}): Adapter {
   if (!Object.hasOwn(presets, name)) {
-    throw new MisuseError(
-      "invalid_argument",
-      `preset: unknown name "${name}"; valid names are ${presetNames.join(", ")}`,
-    );
+    throw invalidArgument(`preset: unknown name "${name}"; valid names are ${presetNames.join(", ")}`);
   }
   checkProviderOptions(name, options, { api: apiRule });
   const { api = "chat", ...providerOptions } = options;
   const { baseURL, basePath = "", variables, auth = "bearer", keyless = false, quirks = {}, responses } = presets[name];
   if (api === "responses" && responses === undefined) {
     const message = `${name}: the preset has Chat Completions only; leave out api: "responses"`;
-    throw new MisuseError("invalid_argument", message, { path: ["api"] });
+    throw invalidArgument(message, ["api"]);
   }
   return httpAdapter(
     {

@@ -21,7 +21,7 @@ import type { EngineOptions } from "./run-options.ts";
 import type { Tool } from "./tool/tool.ts";
 
 import { systemClock } from "../clock/clock.ts";
-import { MisuseError, renderIssue } from "../model/internal.ts";
+import { invalidArgument, MisuseError, renderIssue } from "../model/internal.ts";
 import { emptyObject, isObject, read, settings } from "../model/parse/reading.ts";
 import { checkMiddleware } from "./middleware.ts";
 import { builtInCatalog, withCatalogData } from "./model-call/catalog.ts";
@@ -158,7 +158,7 @@ export function engine(given: EngineFields<CallerContext> = {}): Engine {
     const parsed = read(settings, fields[key] ?? {});
     if ("value" in parsed) continue;
     const issues = parsed.issues.map(renderIssue).join("; ");
-    throw new MisuseError("invalid_argument", `engine: ${key}: ${issues}`, { path: [key] });
+    throw invalidArgument(`engine: ${key}: ${issues}`, [key]);
   }
   for (const key of ["toolExecutor", "toolResultEncoder"] as const) {
     if ((fields[key] ?? null) !== null) checkRule("engine: ", [key], fields[key], aFunction);
@@ -242,9 +242,9 @@ export function mergeOpts<Context extends CallerContext>(
   opts: Overrides<Context>,
 ): Engine<Context> {
   if (!isObject(engine) || !Object.hasOwn(engine, "adapter")) {
-    throw new MisuseError("invalid_argument", "mergeOpts: the first argument must be an engine");
+    throw invalidArgument("mergeOpts: the first argument must be an engine");
   }
-  if (!isObject(opts)) throw new MisuseError("invalid_argument", "mergeOpts: the options must be an object");
+  if (!isObject(opts)) throw invalidArgument("mergeOpts: the options must be an object");
   const { model, tools, params, context } = opts;
   return {
     ...engine,
@@ -258,7 +258,7 @@ export function mergeOpts<Context extends CallerContext>(
 /** Throws `MisuseError` unless the value is a list of tools. `caller` begins the message. */
 export function checkTools(caller: string, tools: unknown): void {
   if (Array.isArray(tools) && tools.every(isTool)) return;
-  throw new MisuseError("invalid_argument", `${caller}: tools must be a list of tools`, { path: ["tools"] });
+  throw invalidArgument(`${caller}: tools must be a list of tools`, ["tools"]);
 }
 
 function isTool(value: unknown): boolean {

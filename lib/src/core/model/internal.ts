@@ -29,6 +29,7 @@ export type {
   ValidationErrorReason,
 } from "./failure/failure.ts";
 export { failureTypes } from "./failure/failure.ts";
+export { invalidArgument } from "./failure/misuse.ts";
 export { httpStatusOf, raisedToolReasons } from "./failure/failure-reasons.ts";
 export type { FailureDetails } from "./failure/failures.ts";
 export {

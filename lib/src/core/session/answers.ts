@@ -37,8 +37,8 @@ import {
   changedParts,
   encodeToolValue,
   EngineError,
+  invalidArgument,
   messageText,
-  MisuseError,
   orThrow,
   renderIssue,
   SessionError,
@@ -87,10 +87,7 @@ export function submitToolResults<Context extends CallerContext>(
   results: readonly (readonly [toolCallId: string, content: unknown])[],
 ): Session<Context> {
   if (!Array.isArray(results) || results.some((pair) => !Array.isArray(pair))) {
-    throw new MisuseError(
-      "invalid_argument",
-      "submitToolResults: the results must be a list of pairs: [[toolCallId, content]]",
-    );
+    throw invalidArgument("submitToolResults: the results must be a list of pairs: [[toolCallId, content]]");
   }
   if (results.length === 0) return session;
   checkStatus(session, "submitToolResult", null);
@@ -144,9 +141,7 @@ export function recordDecision<Context extends CallerContext>(
   const call = pendingCall(session, toolCallId, decision.type);
   if (call.path.length > 0) {
     if (decision.type === "approve" && decision.arguments !== null) {
-      throw new MisuseError("invalid_argument", "decide: the arguments of a call of a nested turn cannot be changed", {
-        path: ["arguments"],
-      });
+      throw invalidArgument("decide: the arguments of a call of a nested turn cannot be changed", ["arguments"]);
     }
     return withStatus(withForwardedAnswer(session, call, decision), false);
   }
@@ -237,9 +232,7 @@ async function checkArguments(tool: CheckableTool, args: JsonObject | null): Pro
   const prepared = args === null ? null : await tool.prepare(args);
   if (prepared?.ok === true) return;
   const where = prepared === null ? "they are not a JSON object" : prepared.issues.map(renderIssue).join("; ");
-  throw new MisuseError("invalid_argument", `decide: the arguments for ${tool.name} are invalid: ${where}`, {
-    path: ["arguments"],
-  });
+  throw invalidArgument(`decide: the arguments for ${tool.name} are invalid: ${where}`, ["arguments"]);
 }
 
 /**
@@ -249,7 +242,7 @@ async function checkArguments(tool: CheckableTool, args: JsonObject | null): Pro
 export function parseDecision(input: unknown): Exclude<Decision, { readonly type: "forward" }> {
   const { digest, ...fields } = isPlainObject(input) ? input : {};
   if (digest !== undefined && typeof digest !== "string")
-    throw new MisuseError("invalid_argument", "a decision: the digest must be a string", { path: ["digest"] });
+    throw invalidArgument("a decision: the digest must be a string", ["digest"]);
   const result = read(decisionShape, isPlainObject(input) ? fields : input);
   if ("value" in result && result.value.type !== "forward") return result.value;
   // Only the runtime builds a `forward` decision, so it is reported like an unknown type.
@@ -257,7 +250,7 @@ export function parseDecision(input: unknown): Exclude<Decision, { readonly type
   const [first] = "issues" in result && !isForward ? result.issues : [];
   const problem =
     first === undefined || first.path[0] === "type" ? "the type must be approve or deny" : renderIssue(first);
-  throw new MisuseError("invalid_argument", `a decision: ${problem}`, { path: first?.path ?? ["type"] });
+  throw invalidArgument(`a decision: ${problem}`, first?.path ?? ["type"]);
 }
 
 /** Returns the session with a decision recorded on a pending call. */
@@ -299,13 +292,10 @@ function withForwardedAnswer<Context extends CallerContext>(
 ): Session<Context> {
   const inner = readOrNull(nestedWaitShape, call.opts["inner"]);
   if (inner === null) {
-    throw new MisuseError(
-      "invalid_argument",
-      `the call "${call.id}" waits for a nested turn, but opts.inner does not identify it`,
-      {
-        path: ["opts", "inner"],
-      },
-    );
+    throw invalidArgument(`the call "${call.id}" waits for a nested turn, but opts.inner does not identify it`, [
+      "opts",
+      "inner",
+    ]);
   }
   const { wait, ran, state, approved } = inner;
   const earlier = approved === true ? ({ approved } as const) : {};
@@ -449,10 +439,7 @@ function pendingCall(session: Session, id: string, answer: "result" | "approve" 
   }
   if (!answersByReason[call.reason].some((kind) => kind === answer)) {
     const allowed = answersByReason[call.reason].join(" or ");
-    throw new MisuseError(
-      "invalid_argument",
-      `the call "${id}" waits for the reason ${call.reason} and accepts ${allowed}, not ${answer}`,
-    );
+    throw invalidArgument(`the call "${id}" waits for the reason ${call.reason} and accepts ${allowed}, not ${answer}`);
   }
   return call;
 }

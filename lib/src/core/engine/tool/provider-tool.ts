@@ -16,7 +16,7 @@ import type { CallerContext, Json, JsonObject, ProviderTool, ToolMessage } from 
 import type { StandardSchema } from "./schema.ts";
 import type { Tool, ToolContext, ToolDefinition } from "./tool.ts";
 
-import { isJsonArray, MisuseError, toolValueParts } from "../../model/internal.ts";
+import { invalidArgument, isJsonArray, toolValueParts } from "../../model/internal.ts";
 import { isObject } from "../../model/parse/reading.ts";
 import { clientCallName } from "../../wire/internal.ts";
 import { fail } from "./directive.ts";
@@ -173,11 +173,10 @@ export function providerTool<
   const definedTool: ProviderTool = { provider, name, options };
   const callName = clientCallName(definedTool);
   if (callName === null) {
-    throw new MisuseError(
-      "invalid_argument",
+    throw invalidArgument(
       `providerTool: the provider runs the tool "${name}" itself; list it in the option providerTools. ` +
         'A custom tool needs options.name, and tool_search needs the option execution: "client"',
-      { path: ["name"] },
+      ["name"],
     );
   }
   const isApproval = name === "mcp";

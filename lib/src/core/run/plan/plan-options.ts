@@ -34,7 +34,7 @@ import {
   runOptionNames,
   runOptionTable,
 } from "../../engine/internal.ts";
-import { MisuseError } from "../../model/internal.ts";
+import { invalidArgument, MisuseError } from "../../model/internal.ts";
 import { isObject, isPlainObject } from "../../model/parse/reading.ts";
 
 /**
@@ -141,10 +141,10 @@ const hookRules: Rules<Hooks> = {
  */
 export function checkCall(engine: unknown, options: unknown): void {
   if (typeof engine !== "object" || engine === null || !("adapter" in engine) || !("clock" in engine)) {
-    throw new MisuseError("invalid_argument", "the first argument must be an engine: engine({ adapter, model, … })");
+    throw invalidArgument("the first argument must be an engine: engine({ adapter, model, … })");
   }
   if (typeof options !== "object" || options === null) {
-    throw new MisuseError("invalid_argument", "the options must be an object");
+    throw invalidArgument("the options must be an object");
   }
   const params = "params" in options && typeof options.params === "object" ? (options.params ?? {}) : {};
   const misplacedParam = Object.keys(params).find(isMisplacedParam);

@@ -41,7 +41,7 @@ import type {
 } from "../model/internal.ts";
 
 import {
-  exactSum,
+  boundedSum,
   assistant,
   awaitingUserContent,
   haltedReasonOf,
@@ -310,7 +310,7 @@ export class Collector {
   /** The usage of all steps and the open one. An addend that would overflow the sum is left out. */
   #spent(): Usage {
     const usages = [...this.#steps.map((step) => step.usage), this.#draft.usage];
-    return usages.reduce((sum, usage) => exactSum(sum, usage) ?? sum, noUsage);
+    return usages.reduce(boundedSum, noUsage);
   }
 
   /** Discards the draft, the answers and the halts of the open step. */

@@ -12,7 +12,7 @@ export type { ModelCapabilities, ModelLimits, ModelPricing } from "./call/model-
 export type { StructuredOutput } from "./call/reply.ts";
 export { isDraft, replyOf } from "./call/reply.ts";
 export type { PromptCacheSettings, ResponseFormat, StructuredFormat } from "./call/request.ts";
-export { exactSum, hasValidCounts, knownCost, noUsage, uncachedInputTokens } from "./call/usage.ts";
+export { boundedSum, exactSum, hasValidCounts, knownCost, noUsage, uncachedInputTokens } from "./call/usage.ts";
 
 // failure
 export { errorFromFailure } from "./failure/errors.ts";

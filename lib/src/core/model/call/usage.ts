@@ -125,6 +125,11 @@ export function exactSum(left: Usage, right: Usage): Usage | null {
   return overflows(sum).length === 0 ? sum : null;
 }
 
+/** The sum of two usages, or the first one if a count of the sum would overflow. */
+export function boundedSum(sum: Usage, more: Usage): Usage {
+  return exactSum(sum, more) ?? sum;
+}
+
 function sumOf(left: Usage, right: Usage): Usage {
   return {
     inputTokens: addKnown(left.inputTokens, right.inputTokens),

@@ -11,9 +11,8 @@ import type { RunSpans } from "../run-spans.ts";
 import type { CancelGrace } from "./cancel-grace.ts";
 import type { MiddlewareChain } from "./middleware-chain.ts";
 
-import { encodeToolValue, handlerWait, noUsage } from "../../model/internal.ts";
+import { boundedSum, encodeToolValue, handlerWait, noUsage } from "../../model/internal.ts";
 import { jsonObject, readOrNull } from "../../model/parse/reading.ts";
-import { addUsage } from "../run-lifetime.ts";
 
 /** What the run provides to its tool calls. */
 export type ToolPorts = {
@@ -123,12 +122,12 @@ export class ToolJob<Context extends CallerContext> {
 
   /** The usage of the call so far, over all attempts. */
   get spent(): Usage {
-    return addUsage(this.#earlierUsage, this.usage);
+    return boundedSum(this.#earlierUsage, this.usage);
   }
 
   /** Adds usage to the current attempt. */
   addUsage(usage: Usage): void {
-    this.usage = addUsage(this.usage, usage);
+    this.usage = boundedSum(this.usage, usage);
     this.ports.unsettled.set(this.effect.id, this.spent);
   }
 

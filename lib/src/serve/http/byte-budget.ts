@@ -21,7 +21,7 @@
 import type { Clock } from "../../core/clock/clock.ts";
 
 import { FairShare } from "../../core/fair/fair-share.ts";
-import { TenantTicks } from "./tenant-ticks.ts";
+import { FairTicks } from "../../core/fair/fair-ticks.ts";
 
 /** A client that has accepted nothing for this long is disconnected if others need the memory, in milliseconds. */
 const stalledMs = 1000;
@@ -34,7 +34,7 @@ export class ByteBudget {
   readonly clock: Clock;
   /** The open accounts of each tenant. */
   readonly #accounts = new Map<string, Set<ByteAccount>>();
-  readonly #slices = new TenantTicks(slicesPerTick);
+  readonly #slices = new FairTicks(slicesPerTick);
   readonly #bytes: FairShare;
   /** The bytes of responses that wait for some of `#bytes`. */
   readonly #waiting: FairShare;

@@ -13,14 +13,14 @@
 //   3. Shutdown: a process that stops rejects with 503 and `Retry-After`.
 //   4. Host allowlist (`hosts`): prevents DNS rebinding. A page whose host name resolves to this machine passes the
 //      same-origin policy of the browser; only the `Host` header shows the foreign name.
-//   5. Authentication (auth.ts): bearer tokens with constant-time comparison. Routes with the scope `open` skip it.
+//   5. Authentication (auth.ts): bearer tokens with constant-time comparison. Routes with `access: "open"` skip it.
 //   6. Origin check for methods other than GET and HEAD: prevents CSRF. A browser sends `Origin` with such requests;
 //      one that is neither this host nor in `origins` is rejected. This matters for `auth: "none"` and for cookies in
 //      an auth function. Fetch metadata (`Sec-Fetch-Site`) is checked for every method: a page of another site cannot
 //      include a response as a script or image.
-//   7. The scope of the route, and whether it is for operators only: both are fields of its declaration. Then a permit of the `requests` limits, which have shares for each tenant and address. Open routes and cancels have
+//   7. A permit of the `requests` limits, which have shares for each tenant and address. Open routes and cancels have
 //      permits of their own (limits.ts). At most `startsPerTick` requests of a tenant begin in one tick of the event
-//      loop (tenant-ticks.ts).
+//      loop (core/fair/fair-ticks.ts).
 //   8. The body, with its limits of size and time (input.ts), then `Idempotency-Key` and path parameters with their
 //      length limit. The length limit and the rejection of `.` and `..` as new ids (path traversal) keep every id
 //      addressable.
@@ -65,6 +65,7 @@ import { nextTask, systemClock } from "../../core/clock/clock.ts";
 import { startTimer } from "../../core/clock/timer.ts";
 import { busyPolicies } from "../../core/engine/internal.ts";
 import { FairShare } from "../../core/fair/fair-share.ts";
+import { FairTicks } from "../../core/fair/fair-ticks.ts";
 import { MisuseError } from "../../core/model/internal.ts";
 import { readsAtOnce } from "../../durable/internal.ts";
 import {
@@ -78,7 +79,7 @@ import {
 import { inspection } from "../inspect/internal.ts";
 import { checkedRules } from "./access-rules.ts";
 import { callerAccess } from "./access.ts";
-import { authenticator, checkScope, hasScope } from "./auth.ts";
+import { authenticator } from "./auth.ts";
 import { ByteBudget } from "./byte-budget.ts";
 import { contentPolicy } from "./content-policy.ts";
 import { dialectRoutes } from "./dialect.ts";
@@ -96,7 +97,6 @@ import { sessionImplementations } from "./routes/session-routes.ts";
 import { turnOptions } from "./routes/turn-options.ts";
 import { turnImplementations } from "./routes/turn-routes.ts";
 import { completeBody, partsBody, sseBody, sseHeaders } from "./sse.ts";
-import { TenantTicks } from "./tenant-ticks.ts";
 import { userMessage } from "./user-message.ts";
 
 /** Options of {@link createHandler}. `sessions` and `auth` are required. */
@@ -224,8 +224,8 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
   const authenticate = authenticator(auth);
   const rules = checkedRules(options);
   const requestPermits = new RequestPermits(limits);
-  const starts = new TenantTicks(startsPerTick);
-  const largeBodies = new TenantTicks(1);
+  const starts = new FairTicks(startsPerTick);
+  const largeBodies = new FairTicks(1);
   const server = createServerContext(limits, clock, shutdown ?? null);
   const dialectSettings = {
     policy,
@@ -275,15 +275,14 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
     checkHost(request, hosts);
     const url = new URL(request.url);
     // Without authentication there is no caller, to which nothing belongs.
-    const isOpen = matched.scope === "open";
-    const authenticated = isOpen ? { caller: {}, id: null } : await authenticate(request);
+    const authenticated = matched.access === "open" ? { caller: {}, id: null } : await authenticate(request);
     const { caller } = authenticated;
-    if (!isOpen) reportCaller(request, caller);
+    if (matched.access !== "open") reportCaller(request, caller);
     const isRead = request.method === "GET" || request.method === "HEAD";
     if (!isRead) checkOrigin(request, url, origins);
-    if (!isRead || !isOpen) checkFetchMetadata(request, origins);
-    checkAccess(matched, caller);
+    if (!isRead || matched.access !== "open") checkFetchMetadata(request, origins);
     // Each open route has its own permits: requests without a key cannot take the permits of authenticated ones.
+    const isOpen = matched.access === "open";
     const releasePermit = requestPermits.acquire({
       pool: isOpen ? matched.operationId : matched.pool,
       tenant: isOpen ? null : tenantKey(caller),
@@ -298,6 +297,10 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
         ? JSON.stringify([matched.operationId, options.address?.(request) ?? null])
         : `t${tenantKey(caller)}`;
       await starts.next(tickKey);
+      const isOperator = caller.operator === true;
+      if (matched.access === "operator" && !isOperator) {
+        throw new HttpError("forbidden", "only operators may use this route: callers with `operator: true`");
+      }
       const ofTenant = caller.tenant === undefined ? sessions : sessions.tenant(caller.tenant);
       const tenantInspection = caller.tenant === undefined ? inspected : inspected.tenant(caller.tenant);
       const tenantSessions = caller.limitKey === undefined ? ofTenant : ofTenant.limitedBy(caller.limitKey);
@@ -313,7 +316,7 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
         url,
         caller,
         ...callerAccess(tenantSessions, tenantInspection, authenticated, rules),
-        runtime: caller.operator === true ? tenantSessions : null,
+        runtime: isOperator ? tenantSessions : null,
         input,
         param: boundedParam,
         key,
@@ -378,18 +381,6 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
       return withoutSniffing(errorResponse(error));
     }
   };
-}
-
-/** Throws 403 if the caller may not use the route: its declaration says what a caller needs. */
-function checkAccess({ scope, operator }: Route, caller: Caller): void {
-  if (operator && caller.operator !== true) {
-    throw new HttpError("forbidden", "only operators may use this route: callers with `operator: true`");
-  }
-  if (operator && caller.engines !== undefined) {
-    throw new HttpError("forbidden", "this route concerns all engines, and the key lists some");
-  }
-  if (scope === "open" || (scope === "answer" && (hasScope(caller, "write") || hasScope(caller, "decide")))) return;
-  checkScope(caller, scope === "answer" ? "write" : scope);
 }
 
 /** How many requests of one tenant begin in one tick of the event loop. */
@@ -539,7 +530,7 @@ function openapiRoute(description: object): Route {
     path: "/openapi.json",
     operationId: "openapi",
     summary: "The OpenAPI document of this API.",
-    scope: "open",
+    access: "open",
     uses: "nothing",
     answers: { 200: { description: "An OpenAPI 3.1 document." } },
     handle: async () => json(description),

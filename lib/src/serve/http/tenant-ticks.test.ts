@@ -6,12 +6,12 @@ import { createHandler } from "everturn/http";
 import { runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
-import { TenantTicks } from "./tenant-ticks.ts";
+import { FairTicks } from "../../core/fair/fair-ticks.ts";
 
 describe("the work of a tenant", () => {
   /** Begins units of work and returns the ticks of the event loop in which they began, in order. */
   async function ticksOf(perTick: number, tenants: readonly string[]) {
-    const ticks = new TenantTicks(perTick);
+    const ticks = new FairTicks(perTick);
     const begun: { readonly tenant: string; readonly tick: number; readonly index: number }[] = [];
     let tick = 0;
     // Counts first in each tick of the event loop.
@@ -44,7 +44,7 @@ describe("the work of a tenant", () => {
   });
 
   test("begins at once again when its tick is over", async () => {
-    const ticks = new TenantTicks(1);
+    const ticks = new FairTicks(1);
     expect(ticks.next("a")).toBeNull();
     const second = ticks.next("a");
     expect(second).not.toBeNull();

@@ -53,6 +53,7 @@ import {
   emitTelemetry,
   withCosts,
 } from "../../engine/internal.ts";
+import { FairTicks } from "../../fair/fair-ticks.ts";
 import { modelFailed, modelReplied, projectRequest, storableReply } from "../../kernel/internal.ts";
 import {
   adapterFailure,
@@ -83,6 +84,13 @@ import { MiddlewareChain } from "./middleware-chain.ts";
 import { attemptName, pause, readModelAttempt } from "./records.ts";
 import { ProviderWork, RecordFailure } from "./reference.ts";
 import { modelId, routesOf } from "./routes.ts";
+
+/**
+ * The ends of replies that are settled in one tick of the event loop, for each tenant. To settle a reply takes some
+ * hundred microseconds, up to the result of the run or the next request.
+ */
+const endsPerTick = 8;
+const ends = new FairTicks(endsPerTick);
 
 /** What the run provides to its model calls. */
 export type ModelPorts = {
@@ -377,6 +385,9 @@ class ModelCalls {
       if (error instanceof ListenerFailure || error instanceof RecordFailure) throw error.cause;
       thrown = { error };
     }
+    // Other readers get their deltas before many replies that end at the same time are settled.
+    const turn = ends.next(ports.scope.tenant ?? "");
+    if (turn !== null) await turn;
     const reply = ports.collector.reply();
     const rawFailure = ports.signal.aborted ? null : failureOf(adapter, reply, progress, thrown, plan);
     const failure = rawFailure === null ? null : failureWithoutKey(rawFailure, plan.apiKey);

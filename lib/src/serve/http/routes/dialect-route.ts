@@ -38,7 +38,8 @@ type Run = { readonly streams: boolean; readonly start: () => Promise<Response |
 
 type DialectUses = keyof Returned;
 
-type RouteFields<Use> = Pick<Route, "method" | "path" | "operationId" | "summary" | "scope" | "answers"> & {
+type RouteFields<Use> = Pick<Route, "method" | "path" | "operationId" | "summary" | "answers"> & {
+  readonly access?: "open";
   readonly query?: readonly Parameter[];
   /** Default: `page`. */
   readonly uses?: Use;
@@ -63,7 +64,7 @@ export function bodyRoute<Body, Use extends DialectUses = "page">(
 }
 
 function routeOf<Use extends DialectUses>(
-  { method, path, operationId, summary, scope, answers: responses, query = [], uses }: RouteFields<Use>,
+  { method, path, operationId, summary, answers: responses, access, query = [], uses }: RouteFields<Use>,
   body: Route["body"],
   run: (call: PermittedCall) => Returned[Use],
 ): Route {
@@ -75,8 +76,7 @@ function routeOf<Use extends DialectUses>(
     operationId,
     summary,
     answers: responses,
-    scope,
-    operator: false,
+    access: access ?? "caller",
     query,
     body,
     keyed: false,

@@ -1,20 +1,20 @@
 // Shares the ticks of the event loop between tenants. Work that occupies the event loop for a moment, such as the start
-// of a request or a slice of a large response, is harmless alone; that of hundreds of clients of one tenant, ready at
-// the same time, would delay every request of other tenants until all of it is done.
+// of a request, a slice of a large response or the end of a reply, is harmless alone; that of hundreds of clients of one
+// tenant, ready at the same time, would delay everything else until all of it is done.
 //
-// `TenantTicks` lets a tenant do `perTick` units of work in one tick of the event loop. Further units wait, in order,
+// `FairTicks` lets a tenant do `perTick` units of work in one tick of the event loop. Further units wait, in order,
 // for the next ticks. A tenant with less work never waits, however much work others have. A unit holds a permit from
-// its beginning to the end of the tick (core/fair/fair-share.ts). Each unit that waits has a timer of its own: on edge
+// its beginning to the end of the tick (fair-share.ts). Each unit that waits has a timer of its own: on edge
 // platforms a timer belongs to a request and is lost when the request ends, and a request that waits for another one
 // is cancelled. So the first timer that fires ends the tick for all units of the tenant.
 
-import type { Permit } from "../../core/fair/fair-share.ts";
+import type { Permit } from "./fair-share.ts";
 
-import { microtasksDone } from "../../core/clock/clock.ts";
-import { FairShare } from "../../core/fair/fair-share.ts";
+import { microtasksDone } from "../clock/clock.ts";
+import { FairShare } from "./fair-share.ts";
 
 /** Lets each tenant do `perTick` units of work in one tick of the event loop. */
-export class TenantTicks {
+export class FairTicks {
   readonly #share: FairShare;
   /** The units of each tenant that have begun in this tick, and those that wait. Each tick has a set of its own. */
   readonly #ticks = new Map<string, Set<Permit>>();

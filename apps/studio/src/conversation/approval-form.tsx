@@ -14,7 +14,6 @@ import { isEdited, newDraft, obstaclesOf } from "../forms/form-draft.ts";
 import { JsonForm, SchemaForm } from "../forms/schema-fields.tsx";
 import { fieldsOf, fieldsOfValue, isSameJson } from "../forms/schema-form.ts";
 import { pathOf } from "../sessions/session-label.ts";
-import { Button } from "../shell/button.tsx";
 import { withModifier } from "../shell/keyboard.ts";
 import { formKey, useFormDraft, useReasonDraft } from "./form-drafts.ts";
 import { useConversationPart } from "./use-conversation.ts";
@@ -85,11 +84,18 @@ export function ApprovalForm({
             An approval runs <b>{pathOf(pending.shown)}</b>
           </p>
           <div className="actions">
-            <Button look="primary" disabled={isBlocked || obstacles.length > 0} onClick={approve}>
+            <button
+              type="button"
+              className="btn primary"
+              disabled={isBlocked || obstacles.length > 0}
+              onClick={approve}
+            >
               {hasEdits ? "Approve edited" : "Approve"}
-            </Button>
-            <Button
+            </button>
+            <button
               ref={deny}
+              type="button"
+              className="btn"
               disabled={isBlocked}
               onClick={() => {
                 wasOpened.current = true;
@@ -97,11 +103,15 @@ export function ApprovalForm({
               }}
             >
               Deny with reason…
-            </Button>
+            </button>
             {hasEdits && (
-              <Button look="quiet" onClick={() => change({ ...draft, value: original, unread: {} })}>
+              <button
+                type="button"
+                className="btn quiet"
+                onClick={() => change({ ...draft, value: original, unread: {} })}
+              >
                 Reset
-              </Button>
+              </button>
             )}
             <span className="spacer" />
             <span className="kbd">{withModifier("⏎")}</span>
@@ -165,12 +175,12 @@ function Denial({
           } else if (event.key === "Escape") change(null);
         }}
       />
-      <Button look="danger-fill" disabled={isBlocked} onClick={deny}>
+      <button type="button" className="btn danger-fill" disabled={isBlocked} onClick={deny}>
         Deny
-      </Button>
-      <Button look="quiet" onClick={() => change(null)}>
+      </button>
+      <button type="button" className="btn quiet" onClick={() => change(null)}>
         Back
-      </Button>
+      </button>
     </div>
   );
 }

@@ -8,7 +8,6 @@ import { messageText, sessionError } from "everturn/model";
 import { useConnection } from "../data/connection.tsx";
 import { refreshSession } from "../data/session-feed.ts";
 import { pathOf } from "../sessions/session-label.ts";
-import { Button } from "../shell/button.tsx";
 import { attempt, notify } from "../shell/toasts.tsx";
 import { FailureCard } from "./failure-card.tsx";
 import { PendingForm } from "./pending-form.tsx";
@@ -77,14 +76,17 @@ export function ConversationTail(): ReactNode {
       {failure !== null && (
         <FailureCard title={isParked ? "parked" : "failed"} failure={failure}>
           <div className="actions">
-            <Button
-              look="primary"
+            <button
+              type="button"
+              className="btn primary"
               title={isParked ? "Restarts the step that was open" : "Starts a turn that answers the last message again"}
               onClick={isParked ? () => recover("step") : retry}
             >
               {isParked ? "Recover" : "Retry"}
-            </Button>
-            <Button
+            </button>
+            <button
+              type="button"
+              className="btn"
               title={
                 isParked
                   ? "Ends the turn as failed. Calls without a result are answered as cancelled"
@@ -93,13 +95,15 @@ export function ConversationTail(): ReactNode {
               onClick={() => recover(null)}
             >
               {isParked ? "End the turn" : "Clear the failure"}
-            </Button>
+            </button>
           </div>
         </FailureCard>
       )}
       {openTurn === null && turn === null && failure === null && stop !== null && (
         <div className="actions">
-          <Button onClick={() => act(async () => client.continue(sessionId))}>Continue</Button>
+          <button type="button" className="btn" onClick={() => act(async () => client.continue(sessionId))}>
+            Continue
+          </button>
           <span className="muted">{stop}</span>
         </div>
       )}

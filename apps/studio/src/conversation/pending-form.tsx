@@ -11,7 +11,6 @@ import { useId, useState } from "react";
 import { useConnection } from "../data/connection.tsx";
 import { refreshSession } from "../data/session-feed.ts";
 import { parsedOrProblem } from "../forms/schema-form.ts";
-import { Button } from "../shell/button.tsx";
 import { notifyError } from "../shell/toasts.tsx";
 import { PlainText } from "../text/long-text.tsx";
 import { ApprovalForm } from "./approval-form.tsx";
@@ -165,16 +164,18 @@ function ResultForm({
       <ManualResult draftKey={draftKey} isSending={isSending} submit={submit} />
       {decide !== null && (
         <div className="actions">
-          <Button
+          <button
+            type="button"
+            className="btn"
             disabled={isSending || !isComplete}
             title={isComplete ? undefined : "Not all arguments are shown"}
             onClick={() => decide({ type: "approve" })}
           >
             Run it again
-          </Button>
-          <Button look="danger" disabled={isSending} onClick={() => decide({ type: "deny" })}>
+          </button>
+          <button type="button" className="btn danger" disabled={isSending} onClick={() => decide({ type: "deny" })}>
             Do not run it
-          </Button>
+          </button>
         </div>
       )}
     </div>
@@ -208,15 +209,17 @@ function Question({
       {options.length > 0 && (
         <div className="actions wrap">
           {options.map((option) => (
-            <Button key={option} disabled={isSending} onClick={() => answer(option)}>
+            <button key={option} type="button" className="btn" disabled={isSending} onClick={() => answer(option)}>
               {visibleText(option)}
-            </Button>
+            </button>
           ))}
         </div>
       )}
       {isCurrent ? (
         <div className="actions">
-          <Button onClick={focusComposer}>{options.length === 0 ? "Write the answer" : "Write another answer"}</Button>
+          <button type="button" className="btn" onClick={focusComposer}>
+            {options.length === 0 ? "Write the answer" : "Write another answer"}
+          </button>
         </div>
       ) : (
         <div className="actions">
@@ -233,9 +236,9 @@ function Question({
               send();
             }}
           />
-          <Button look="primary" disabled={isSending || text.trim() === ""} onClick={send}>
+          <button type="button" className="btn primary" disabled={isSending || text.trim() === ""} onClick={send}>
             Answer
-          </Button>
+          </button>
         </div>
       )}
     </div>
@@ -277,13 +280,14 @@ function ManualResult({
       />
       {parsed.problem !== null && text !== "" && <span className="error-text">Not JSON: {parsed.problem}</span>}
       <div className="actions">
-        <Button
-          look="primary"
+        <button
+          type="button"
+          className="btn primary"
           disabled={isSending || text === "" || parsed.problem !== null}
           onClick={() => submit(parsed.value)}
         >
           Send result
-        </Button>
+        </button>
         <label className="check">
           <input type="checkbox" checked={isJson} onChange={(event) => setJson(event.target.checked)} /> as JSON
         </label>

@@ -10,7 +10,6 @@ import { useQuery } from "../data/query.ts";
 import { ago } from "../parts/format.ts";
 import { sessionRoute } from "../route.ts";
 import { statusOf, summaryOfCall, titleOf } from "../sessions/session-label.ts";
-import { Button } from "../shell/button.tsx";
 import { Link } from "../shell/link.tsx";
 import { notify } from "../shell/toasts.tsx";
 
@@ -105,17 +104,24 @@ function Recover({ sessionId, onDone }: { readonly sessionId: string; readonly o
   };
   return (
     <div className="actions">
-      <Button title="Restarts the step that was open" disabled={isBusy} onClick={() => void recover({ from: "step" })}>
+      <button
+        type="button"
+        className="btn"
+        title="Restarts the step that was open"
+        disabled={isBusy}
+        onClick={() => void recover({ from: "step" })}
+      >
         Recover
-      </Button>
-      <Button
-        look="quiet"
+      </button>
+      <button
+        type="button"
+        className="btn quiet"
         title="Ends the turn as failed. Calls without a result are answered as cancelled"
         disabled={isBusy}
         onClick={() => void recover({})}
       >
         End the turn
-      </Button>
+      </button>
       {failure !== null && (
         <span className="bad" role="alert">
           {failure}

@@ -11,13 +11,12 @@ import { useState } from "react";
 import { useConnection } from "../data/connection.tsx";
 import { useQuery } from "../data/query.ts";
 import { cost, count, dateTime, duration, percent } from "../parts/format.ts";
-import { Button, Toggle } from "../shell/button.tsx";
 import { useTitle } from "../shell/title.ts";
 import { Attention } from "./attention.tsx";
 import { BarChart } from "./chart.tsx";
 import { SumTable, ToolTable, timeOf } from "./sum-tables.tsx";
-import "./overview.css";
 import { Workers } from "./workers.tsx";
+import "./overview.css";
 
 /** The periods that can be chosen, in milliseconds. */
 const periods = [
@@ -53,9 +52,15 @@ export function OverviewPage(): ReactNode {
         <h1>Overview</h1>
         <div role="group" aria-label="period" className="chips">
           {periods.map(({ name, ms }) => (
-            <Toggle key={ms} isOn={ms === periodMs} onClick={() => setPeriodMs(ms)}>
+            <button
+              key={ms}
+              type="button"
+              className="chip"
+              aria-pressed={ms === periodMs}
+              onClick={() => setPeriodMs(ms)}
+            >
               {name}
-            </Toggle>
+            </button>
           ))}
         </div>
         <span className="spacer" />
@@ -63,7 +68,10 @@ export function OverviewPage(): ReactNode {
       </div>
       {error !== null && (
         <p className="notice bad" role="alert">
-          The sums could not be read: {error.message} <Button onClick={refresh}>Try again</Button>
+          The sums could not be read: {error.message}{" "}
+          <button type="button" className="btn" onClick={refresh}>
+            Try again
+          </button>
         </p>
       )}
       {data === null && error === null && (

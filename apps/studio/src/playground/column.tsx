@@ -9,7 +9,6 @@ import { useId } from "react";
 
 import { cost, count, duration } from "../parts/format.ts";
 import { sessionRoute } from "../route.ts";
-import { Button } from "../shell/button.tsx";
 import { Link } from "../shell/link.tsx";
 import { Markdown } from "../text/markdown.tsx";
 import { optionsOf } from "./column-settings.ts";
@@ -55,9 +54,9 @@ export function Column({
         </select>
         <span className="spacer" />
         {onRemove !== null && (
-          <Button look="quiet" onClick={onRemove}>
+          <button type="button" className="btn quiet" onClick={onRemove}>
             Remove
-          </Button>
+          </button>
         )}
       </div>
       {engine !== undefined && (
@@ -230,11 +229,15 @@ function RunView({
       )}
       <div className="column-actions">
         {endedAt === null && (
-          <Button look="danger" onClick={onStop}>
+          <button type="button" className="btn danger" onClick={onStop}>
             Stop
-          </Button>
+          </button>
         )}
-        {sessionId !== null && endedAt !== null && !isKept && <Button onClick={onKeep}>Keep</Button>}
+        {sessionId !== null && endedAt !== null && !isKept && (
+          <button type="button" className="btn" onClick={onKeep}>
+            Keep
+          </button>
+        )}
         {isKept && <span className="status done">kept</span>}
         {sessionId !== null && <Link to={sessionRoute(sessionId)}>Open the session</Link>}
         {end !== null && end.haltedReason !== "completed" && <span className="muted">ended: {end.haltedReason}</span>}

@@ -5,14 +5,13 @@ import type { FormEvent, ReactNode } from "react";
 import { useId, useState } from "react";
 
 import { useConnection } from "../data/connection.tsx";
-import { useEngines } from "../data/engines.ts";
+import { useQuery } from "../data/query.ts";
 import { navigate, sessionRoute } from "../route.ts";
-import { Button } from "../shell/button.tsx";
 import { notifyError } from "../shell/toasts.tsx";
 
 export function NewSession(): ReactNode {
-  const { client } = useConnection();
-  const engines = useEngines();
+  const { client, inspector } = useConnection();
+  const engines = useQuery("engines", async (signal) => inspector.engines({ signal }));
   const [engine, setEngine] = useState("");
   const [text, setText] = useState("");
   const [isStarting, setStarting] = useState(false);
@@ -71,9 +70,9 @@ export function NewSession(): ReactNode {
           </select>
         )}
         <span className="spacer" />
-        <Button type="submit" look="primary" disabled={text.trim() === "" || isStarting}>
+        <button type="submit" className="btn primary" disabled={text.trim() === "" || isStarting}>
           Start
-        </Button>
+        </button>
       </div>
     </form>
   );

@@ -5,7 +5,6 @@ import type { FormEvent, ReactNode } from "react";
 
 import { useEffect, useId, useState } from "react";
 
-import { Button } from "./button.tsx";
 import { Logo } from "./logo.tsx";
 
 /** A failed connection is tried again by itself after this many milliseconds. */
@@ -40,9 +39,9 @@ export function ConnectionGate({
             <p>The server does not answer.</p>
             <p className="muted mono">{state.message}</p>
             <div className="actions">
-              <Button look="primary" onClick={retry}>
+              <button type="button" className="btn primary" onClick={retry}>
                 Try again
-              </Button>
+              </button>
               <span className="muted">Tried every 3 s</span>
             </div>
           </div>
@@ -97,9 +96,9 @@ function Login({
         {hints[rejected ?? "none"]}
       </p>
       <div className="actions">
-        <Button type="submit" look="primary" disabled={token.trim() === ""}>
+        <button type="submit" className="btn primary" disabled={token.trim() === ""}>
           Log in
-        </Button>
+        </button>
       </div>
     </form>
   );

@@ -11,7 +11,6 @@ import { useOnline } from "../data/online.ts";
 import { useQuery } from "../data/query.ts";
 import { useRoute } from "../route.ts";
 import { useSessionCounts } from "../sessions/waiting-count.ts";
-import { IconButton } from "./button.tsx";
 import { KeyboardHelp } from "./keyboard-help.tsx";
 import { useShortcuts, withModifier } from "./keyboard.ts";
 import { Link } from "./link.tsx";
@@ -47,22 +46,24 @@ export function Header(): ReactNode {
         <span className="kbd">{withModifier("K")}</span>
       </button>
       <HostState />
-      <IconButton
-        look="theme"
+      <button
+        type="button"
+        className="icon-btn theme"
         title={`Theme: ${theme}`}
-        label={`Theme: ${theme}. Change it.`}
+        aria-label={`Theme: ${theme}. Change it.`}
         onClick={() => setTheme(nextTheme(theme))}
       >
         {themeSigns[theme]}
-      </IconButton>
-      <IconButton
-        look="only-wide"
+      </button>
+      <button
+        type="button"
+        className="icon-btn only-wide"
         title="Keyboard shortcuts"
-        label="Keyboard shortcuts"
+        aria-label="Keyboard shortcuts"
         onClick={() => setHelpOpen(true)}
       >
         ?
-      </IconButton>
+      </button>
       {isPaletteOpen && (
         <Palette close={() => setPaletteOpen(false)} openHelp={() => setHelpOpen(true)} logOut={logOut} />
       )}

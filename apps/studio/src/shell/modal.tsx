@@ -4,8 +4,6 @@ import type { ReactNode } from "react";
 
 import { Dialog } from "@base-ui/react/dialog";
 
-import { Button } from "./button.tsx";
-
 export function Modal({
   title,
   close,
@@ -55,18 +53,19 @@ export function Confirm({
       <p className="muted">{text}</p>
       <div className="actions end">
         {/* A key that is held down or pressed twice, and opened the dialog, must not confirm it. */}
-        <Button autoFocus onClick={close}>
+        <button type="button" className="btn" autoFocus onClick={close}>
           Keep
-        </Button>
-        <Button
-          look="danger-fill"
+        </button>
+        <button
+          type="button"
+          className="btn danger-fill"
           onClick={() => {
             close();
             run();
           }}
         >
           {action}
-        </Button>
+        </button>
       </div>
     </Modal>
   );

@@ -1,26 +1,28 @@
 // The colour theme: that of the system, or light or dark by choice. The choice is stored in the browser and set as
 // `data-theme` of the root element.
 
-import { Store, useStore } from "../data/store.ts";
+import { useSyncExternalStore } from "react";
+
 import { readStored, writeStored } from "./stored.ts";
 
 const themes = ["system", "light", "dark"] as const;
 export type Theme = (typeof themes)[number];
 
 const storedKey = "everturn-theme";
-const chosen = new Store<Theme>(themes.find((theme) => theme === readStored(storedKey)) ?? "system");
+const listeners = new Set<() => void>();
+let current: Theme = themes.find((theme) => theme === readStored(storedKey)) ?? "system";
 
 /** Applies the stored theme before the first render. */
 export function applyTheme(): void {
-  const theme = chosen.get();
-  if (theme === "system") delete document.documentElement.dataset["theme"];
-  else document.documentElement.dataset["theme"] = theme;
+  if (current === "system") delete document.documentElement.dataset["theme"];
+  else document.documentElement.dataset["theme"] = current;
 }
 
 export function setTheme(theme: Theme): void {
+  current = theme;
   writeStored(storedKey, theme);
-  chosen.set(theme);
   applyTheme();
+  for (const changed of listeners) changed();
 }
 
 /** The theme after the present one: system, light, dark, and system again. */
@@ -29,5 +31,11 @@ export function nextTheme(theme: Theme): Theme {
 }
 
 export function useTheme(): Theme {
-  return useStore(chosen);
+  return useSyncExternalStore(
+    (changed) => {
+      listeners.add(changed);
+      return () => listeners.delete(changed);
+    },
+    () => current,
+  );
 }

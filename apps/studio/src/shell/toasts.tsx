@@ -3,22 +3,22 @@
 
 import type { ReactNode } from "react";
 
-import { Store, useStore } from "../data/store.ts";
-import { IconButton } from "./button.tsx";
+import { useSyncExternalStore } from "react";
 
 type Toast = { readonly id: number; readonly kind: "error" | "note"; readonly text: string };
 
 const shownMs = { error: 9000, note: 4000 };
 const maxToasts = 4;
-const toasts = new Store<readonly Toast[]>([]);
+const listeners = new Set<() => void>();
+let toasts: readonly Toast[] = [];
 let lastId = 0;
 
 /** Shows a message for some seconds. */
 export function notify(text: string, kind: Toast["kind"] = "note"): void {
-  if (toasts.get().some((toast) => toast.text === text)) return;
+  if (toasts.some((toast) => toast.text === text)) return;
   lastId += 1;
   const id = lastId;
-  toasts.set([...toasts.get(), { id, kind, text }].slice(-maxToasts));
+  setToasts([...toasts, { id, kind, text }].slice(-maxToasts));
   setTimeout(() => dismiss(id), shownMs[kind]);
 }
 
@@ -42,15 +42,15 @@ export function copyText(text: string): void {
 }
 
 export function Toasts(): ReactNode {
-  const shown = useStore(toasts);
+  const shown = useSyncExternalStore(subscribe, () => toasts);
   return (
     <div className="toasts" role="status" aria-live="polite">
       {shown.map(({ id, kind, text }) => (
         <div key={id} className={`toast ${kind}`}>
           <span dir="auto">{text}</span>
-          <IconButton label="Dismiss" onClick={() => dismiss(id)}>
+          <button type="button" className="icon-btn" aria-label="Dismiss" onClick={() => dismiss(id)}>
             ×
-          </IconButton>
+          </button>
         </div>
       ))}
     </div>
@@ -58,5 +58,15 @@ export function Toasts(): ReactNode {
 }
 
 function dismiss(id: number): void {
-  toasts.set(toasts.get().filter((toast) => toast.id !== id));
+  setToasts(toasts.filter((toast) => toast.id !== id));
+}
+
+function setToasts(next: readonly Toast[]): void {
+  toasts = next;
+  for (const changed of listeners) changed();
+}
+
+function subscribe(changed: () => void): () => void {
+  listeners.add(changed);
+  return () => listeners.delete(changed);
 }

@@ -10,13 +10,12 @@ import type { ReactNode } from "react";
 import { useCallback, useEffect, useMemo, useState } from "react";
 
 import { cost, count, duration } from "../parts/format.ts";
-import { Button, Toggle } from "../shell/button.tsx";
 import { useShortcuts } from "../shell/keyboard.ts";
 import { HoverCard } from "./hover-card.tsx";
 import { JournalList } from "./journal-list.tsx";
 import { criticalPath, layoutOf, neighbourCommit, totalsText } from "./layout.ts";
-import "./timeline.css";
 import { Plot } from "./plot.tsx";
+import "./timeline.css";
 
 export type TimelineViewProps = {
   readonly timeline: TurnTimeline;
@@ -83,32 +82,45 @@ export function TimelineView(props: TimelineViewProps): ReactNode {
         </span>
         <span className="spacer" />
         {at !== null && (
-          <Toggle look="tl-present" isOn onClick={() => onScrub(null)}>
+          <button type="button" className="chip tl-present" aria-pressed="true" onClick={() => onScrub(null)}>
             at {duration(at)} · back to the present
-          </Toggle>
+          </button>
         )}
-        <Toggle
-          isOn={isList}
+        <button
+          type="button"
+          className="chip"
+          aria-pressed={isList}
           title="Show the rows of the journal as a list"
           onClick={() => setIsList((value) => !value)}
         >
           rows
-        </Toggle>
+        </button>
         {!isList && (
           <>
-            <Toggle look="tl-critical" isOn={isCritical} onClick={() => setIsCritical((value) => !value)}>
+            <button
+              type="button"
+              className="chip tl-critical"
+              aria-pressed={isCritical}
+              onClick={() => setIsCritical((value) => !value)}
+            >
               critical path
-            </Toggle>
+            </button>
             <span className="tl-zoom" role="group" aria-label="Zoom">
-              <Button look="quiet" aria-label="Zoom out" disabled={view === null} onClick={() => zoom(1 / 1.6)}>
+              <button
+                type="button"
+                className="btn quiet"
+                aria-label="Zoom out"
+                disabled={view === null}
+                onClick={() => zoom(1 / 1.6)}
+              >
                 −
-              </Button>
-              <Button look="quiet" aria-label="Zoom in" onClick={() => zoom(1.6)}>
+              </button>
+              <button type="button" className="btn quiet" aria-label="Zoom in" onClick={() => zoom(1.6)}>
                 +
-              </Button>
-              <Button look="quiet" disabled={view === null} onClick={() => setView(null)}>
+              </button>
+              <button type="button" className="btn quiet" disabled={view === null} onClick={() => setView(null)}>
                 Fit
-              </Button>
+              </button>
             </span>
           </>
         )}

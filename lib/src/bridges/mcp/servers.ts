@@ -8,7 +8,7 @@ import type { ReplayPolicy } from "../../core/model/internal.ts";
 import type { InferOptional, Shape } from "../../core/model/parse/reading.ts";
 import type { McpClient, McpOptions } from "./types.ts";
 
-import { invalidArgument, renderIssue, replayPolicies } from "../../core/model/internal.ts";
+import { MisuseError, renderIssue, replayPolicies } from "../../core/model/internal.ts";
 import {
   array,
   boolean,
@@ -108,7 +108,8 @@ function describe(
   environment: NonNullable<McpServersOptions["environment"]>,
   folder: string | undefined,
 ): McpOptions | null {
-  const refuse = (problem: string) => invalidArgument(`mcpServers.${name}: ${problem}`, ["mcpServers", name]);
+  const refuse = (problem: string) =>
+    new MisuseError("invalid_argument", `mcpServers.${name}: ${problem}`, { path: ["mcpServers", name] });
   const parsed = read(entryShape, given);
   if (!("value" in parsed)) throw refuse(parsed.issues.map(renderIssue).join("; "));
   const {
@@ -120,7 +121,11 @@ function describe(
     headers,
     cwd = folder,
     disabled = false,
-    ...policies
+    protocol,
+    include,
+    needsApproval,
+    replay,
+    timeoutMs,
   } = parsed.value;
   if (disabled) return null;
   const expand = (text: string) =>
@@ -134,6 +139,13 @@ function describe(
     );
   const expandAll = (values: { readonly [key: string]: string }) =>
     Object.fromEntries(Object.entries(values).map(([key, value]) => [key, expand(value)]));
+  const policies = {
+    ...(protocol === undefined ? {} : { protocol }),
+    ...(include === undefined ? {} : { include }),
+    ...(needsApproval === undefined ? {} : { needsApproval }),
+    ...(replay === undefined ? {} : { replay }),
+    ...(timeoutMs === undefined ? {} : { timeoutMs }),
+  };
   const named = { name, prefix: `${name}_`, ...policies };
   if (command !== undefined && url === undefined && (type ?? "stdio") === "stdio") {
     const folderOption = cwd === undefined ? {} : { cwd: expand(cwd) };

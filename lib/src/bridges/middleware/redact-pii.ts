@@ -19,7 +19,6 @@
 
 import type { Middleware, Rules } from "../../core/engine/internal.ts";
 import type {
-  AssistantMessage,
   AssistantPart,
   Json,
   JsonObject,
@@ -33,7 +32,7 @@ import type {
 import type { Detector, PiiKind } from "./pii-patterns.ts";
 
 import { anything, checkOptions } from "../../core/engine/internal.ts";
-import { invalidArgument, isJsonArray } from "../../core/model/internal.ts";
+import { isJsonArray, MisuseError } from "../../core/model/internal.ts";
 import { detectors } from "./pii-patterns.ts";
 import { readReply, replyEvents } from "./reply-events.ts";
 
@@ -118,12 +117,14 @@ function rewriterOf({ kinds = keysOf(detectors), patterns = {} }: RedactPiiOptio
   const all: (Detector & { readonly kind: string })[] = kinds.map((kind) => {
     if (Object.hasOwn(detectors, kind)) return { ...detectors[kind], kind: kind.toUpperCase() };
     const names = Object.keys(detectors).join(", ");
-    throw invalidArgument(`redactPii: there is no kind "${kind}"; there are ${names}`, ["kinds"]);
+    throw new MisuseError("invalid_argument", `redactPii: there is no kind "${kind}"; there are ${names}`, {
+      path: ["kinds"],
+    });
   });
   for (const [kind, pattern] of Object.entries(patterns)) {
     if (!/^[A-Za-z][A-Za-z0-9_]{0,30}$/.test(kind) || !(pattern instanceof RegExp)) {
       const message = `redactPii: patterns: "${kind}" has to be a short name of letters and digits, with a regular expression`;
-      throw invalidArgument(message, ["patterns", kind]);
+      throw new MisuseError("invalid_argument", message, { path: ["patterns", kind] });
     }
     all.push({
       kind: kind.toUpperCase(),
@@ -243,7 +244,14 @@ function rewriteMessage(message: Message, rewrite: RewriteText): Message {
     case "system":
       return message;
     case "assistant":
-      return rewriteReply(message, rewrite, (call) => rewriteCall(call, rewrite));
+      return {
+        ...message,
+        content:
+          typeof message.content === "string"
+            ? rewrite(message.content)
+            : message.content.map((part) => rewritePart(part, rewrite)),
+        toolCalls: message.toolCalls.map((call) => rewriteCall(call, rewrite)),
+      };
     case "user":
       return { ...message, content: rewriteContent(message.content, rewrite) };
     case "tool":
@@ -251,16 +259,6 @@ function rewriteMessage(message: Message, rewrite: RewriteText): Message {
     case "event":
       return { ...message, content: rewriteContent(message.content, rewrite) };
   }
-}
-
-function rewriteReply(
-  message: AssistantMessage,
-  rewrite: RewriteText,
-  rewriteOne: (call: ToolCall) => ToolCall,
-): AssistantMessage {
-  const { content, toolCalls } = message;
-  const rewritten = typeof content === "string" ? rewrite(content) : content.map((part) => rewritePart(part, rewrite));
-  return { ...message, content: rewritten, toolCalls: toolCalls.map(rewriteOne) };
 }
 
 function rewriteContent<P extends UserPart>(
@@ -356,9 +354,20 @@ class StreamRestorer {
         const { message, output } = event;
         const restore: RewriteText = (text) => restored(text, this.#values, this.#isJson);
         const restoreValue: RewriteText = (text) => restored(text, this.#values);
-        const restoredReply = rewriteReply(message, restore, (call) => restoredCall(call, this.#values));
-        const restoredOutput = output === null ? null : { value: rewriteJson(output.value, restoreValue) };
-        return [...this.#flush(), { ...event, message: restoredReply, output: restoredOutput }];
+        const { content } = message;
+        return [
+          ...this.#flush(),
+          {
+            ...event,
+            message: {
+              ...message,
+              content:
+                typeof content === "string" ? restore(content) : content.map((part) => rewritePart(part, restore)),
+              toolCalls: message.toolCalls.map((call) => restoredCall(call, this.#values)),
+            },
+            output: output === null ? null : { value: rewriteJson(output.value, restoreValue) },
+          },
+        ];
       }
       case "error":
         return [...this.#flush(), event];
@@ -406,13 +415,16 @@ function cleanedReply(reply: ModelReply, rewrite: Rewrite, values: Values, isJso
         escaped,
       );
   };
+  const { message } = reply;
+  const content = message?.content ?? "";
   const cleanText = clean(isJson);
-  const cleanCall = (call: ToolCall) => restoredCall(call, values);
+  const parts = typeof content === "string" ? cleanText(content) : content.map((part) => rewritePart(part, cleanText));
+  const toolCalls = reply.toolCalls.map((call) => restoredCall(call, values));
   return {
     ...reply,
     outputText: reply.outputText === null ? null : cleanText(reply.outputText),
-    toolCalls: reply.toolCalls.map(cleanCall),
-    message: reply.message === null ? null : rewriteReply(reply.message, cleanText, cleanCall),
+    toolCalls,
+    message: message === null ? null : { ...message, content: parts, toolCalls },
     output: reply.output === null ? null : { value: rewriteJson(reply.output.value, clean(false)) },
   };
 }

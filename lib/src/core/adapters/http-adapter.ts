@@ -7,16 +7,17 @@
 import type { Adapter, AdapterCall, FetchLike, KeySource, Timeouts, TransportLimits } from "../engine/internal.ts";
 import type { ModelEvent, ModelRequest } from "../model/internal.ts";
 import type { CodecLoader, EncodedRequest, Quirks } from "../wire/internal.ts";
-import type { KnownServer } from "./base-url.ts";
+import type { BaseURLVariable } from "./base-url.ts";
 import type { McpPlace } from "./mcp-authorization.ts";
 import type { ModelOwner } from "./model-name.ts";
 
-import { defaultTimeouts } from "../engine/internal.ts";
+import { defaultLimits, defaultTimeouts } from "../engine/internal.ts";
 import { noQuirks } from "../wire/internal.ts";
 import { resolveBaseURL } from "./base-url.ts";
 import { checkCallOptions } from "./call-options.ts";
-import { cancelReply, countTokens, limited, resumeReply, streamReply } from "./http-call.ts";
+import { cancelReply, countTokens, resumeReply, streamReply } from "./http-call.ts";
 import { requiredModelName } from "./model-name.ts";
+import { ReplyLimit } from "./reply-limit.ts";
 import { checkUserContent } from "./user-content.ts";
 
 /** Options of every provider adapter. */
@@ -57,33 +58,42 @@ export type ProviderOptions = {
   readonly dotenv?: boolean | string;
 };
 
-/** A provider as data. `provider` is the name in routes, failures and key lookups. */
-export type ProviderProfile = KnownServer &
-  ModelOwner & {
-    /** Loaded by the first call. */
-    readonly codec: CodecLoader;
-    readonly quirks?: Quirks;
-    /** A query that is appended to every path, with its `?`. */
-    readonly query?: string;
-    /**
-     * The model name that is sent in place of that of the request: the name of a deployment. Default: the name of the
-     * request.
-     */
-    readonly sentModel?: string;
-    /** Does the model need a second call for structured output? */
-    readonly needsFinalize?: (request: ModelRequest) => boolean;
-    /** Start responses in the background unless a request decides. Default: `false`. */
-    readonly background?: boolean;
-    /** Where the API lists MCP servers, and the sources of their tokens. Default: it calls none. */
-    readonly mcp?: McpPlace & { readonly sources: { readonly [server: string]: KeySource } };
-    /**
-     * Changes the encoded request of a server whose paths or bodies differ from the API. `model` is the requested model.
-     * Default: nothing is changed.
-     */
-    readonly rewrite?: (encoded: EncodedRequest, model: string) => EncodedRequest;
-    /** The header for beta features, in lower case. Default: the provider has none. */
-    readonly betaHeader?: string;
-  };
+/** A provider as data. */
+export type ProviderProfile = ModelOwner & {
+  /** The name in routes, failures and key lookups. */
+  readonly provider: string;
+  /** Loaded by the first call. */
+  readonly codec: CodecLoader;
+  readonly baseURL: string;
+  /** Environment variables that may hold another base URL, in order. */
+  readonly baseURLVariables: readonly BaseURLVariable[];
+  readonly auth: KeyHeader;
+  /** Environment variables that may hold the key, in order. */
+  readonly variables: readonly string[];
+  readonly quirks?: Quirks;
+  /** The server works without a key. Default: `false`, a missing key is an error. */
+  readonly keyless?: boolean;
+  /** A query that is appended to every path, with its `?`. */
+  readonly query?: string;
+  /**
+   * The model name that is sent in place of that of the request: the name of a deployment. Default: the name of the
+   * request.
+   */
+  readonly sentModel?: string;
+  /** Does the model need a second call for structured output? */
+  readonly needsFinalize?: (request: ModelRequest) => boolean;
+  /** Start responses in the background unless a request decides. Default: `false`. */
+  readonly background?: boolean;
+  /** Where the API lists MCP servers, and the sources of their tokens. Default: it calls none. */
+  readonly mcp?: McpPlace & { readonly sources: { readonly [server: string]: KeySource } };
+  /**
+   * Changes the encoded request of a server whose paths or bodies differ from the API. `model` is the requested model.
+   * Default: nothing is changed.
+   */
+  readonly rewrite?: (encoded: EncodedRequest, model: string) => EncodedRequest;
+  /** The header for beta features, in lower case. Default: the provider has none. */
+  readonly betaHeader?: string;
+};
 
 /** The header that carries the key. `bearer`: `Authorization: Bearer <key>`. */
 export type KeyHeader = "bearer" | "x-api-key" | "x-goog-api-key" | "api-key";
@@ -110,7 +120,11 @@ export function httpAdapter(profile: ProviderProfile, options: ProviderOptions =
     checkModel: (model, options = {}) => void requiredModelName(profile, model, options),
     ...(needsFinalize === undefined ? {} : { needsFinalize }),
     checkOptions: (options) => checkCallOptions(provider, options),
-    stream: (request, call) => ({ [Symbol.asyncIterator]: () => stream(server, request, call) }),
+    stream: (request, call) =>
+      batchesOf(server, async () => {
+        checkUserContent(request);
+        return streamReply(server, await server.profile.codec.load(), request, call);
+      }),
     ...(profile.codec.hasBackground ? backgroundMethods(server) : {}),
     ...(profile.codec.countsTokens
       ? {
@@ -125,24 +139,53 @@ export function httpAdapter(profile: ProviderProfile, options: ProviderOptions =
 /** The methods that continue or cancel a background response by its reference. */
 function backgroundMethods(server: Server): Pick<Adapter, "resume" | "cancel"> {
   return {
-    resume: async function* (reference, request, call) {
-      const codec = await server.profile.codec.load();
-      yield* limited(server, resumeReply(server, codec, reference, request, call));
-    },
+    resume: (reference, request, call) =>
+      batchesOf(server, async () => resumeReply(server, await server.profile.codec.load(), reference, request, call)),
     cancel: async (reference, call) => {
       await cancelReply(server, await server.profile.codec.load(), reference, call);
     },
   };
 }
 
-async function* stream(
-  server: Server,
-  request: ModelRequest,
-  call: AdapterCall,
-): AsyncGenerator<readonly ModelEvent[]> {
-  checkUserContent(request);
-  const codec = await server.profile.codec.load();
-  yield* limited(server, streamReply(server, codec, request, call));
+/**
+ * The batches of a reply, within the limit on its size. `open` is called by the first `next`. Iterators and no
+ * generator: every generator between the network and the reader costs three promises for each batch.
+ */
+function batchesOf(server: Server, open: OpenBatches): AsyncIterable<readonly ModelEvent[]> {
+  return { [Symbol.asyncIterator]: () => iteratorOf(server, open) };
+}
+
+type OpenBatches = () => Promise<AsyncGenerator<readonly ModelEvent[]>>;
+
+function iteratorOf({ profile, options }: Server, open: OpenBatches): AsyncIterator<readonly ModelEvent[], undefined> {
+  const limit = new ReplyLimit(options.limits?.reply ?? defaultLimits.reply, profile.provider);
+  const done = { done: true, value: undefined } as const;
+  let batches: AsyncGenerator<readonly ModelEvent[]> | null = null;
+  let isOver = false;
+  const close = async (): Promise<void> => {
+    isOver = true;
+    await batches?.return(undefined);
+  };
+  return {
+    next: async () => {
+      if (isOver) return done;
+      try {
+        batches ??= await open();
+        const next = await batches.next();
+        if (next.done === true) return done;
+        const value = limit.accept(next.value);
+        if (limit.isExceeded) await close();
+        return { done: false, value };
+      } catch (error) {
+        isOver = true;
+        throw error;
+      }
+    },
+    return: async () => {
+      await close();
+      return done;
+    },
+  };
 }
 
 /** The timeouts with defaults for absent ones. */

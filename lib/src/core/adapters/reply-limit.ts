@@ -9,35 +9,41 @@ import type { ModelEvent } from "../model/internal.ts";
 
 import { assistant, streamFailure } from "../model/internal.ts";
 
-/**
- * The batches of a reply up to the limit, in characters. A longer reply ends with the failure `malformed_event`, and
- * its connection is closed.
- */
-export async function* withinReplyLimit(
-  batches: AsyncIterable<readonly ModelEvent[]>,
-  limit: number,
-  provider: string,
-): AsyncGenerator<readonly ModelEvent[]> {
-  let streamed = 0;
-  let completed = 0;
-  let hasStarted = false;
-  for await (const batch of batches) {
+/** Counts the characters of one reply. */
+export class ReplyLimit {
+  readonly #limit: number;
+  readonly #provider: string;
+  #streamed = 0;
+  #completed = 0;
+  #hasStarted = false;
+  /** The reply is longer than the limit: the events that `accept` has returned end it. */
+  isExceeded = false;
+
+  /** `limit`: in characters. */
+  constructor(limit: number, provider: string) {
+    this.#limit = limit;
+    this.#provider = provider;
+  }
+
+  /** The batch, or the events that end a reply which is too long: the failure `malformed_event`. */
+  accept(batch: readonly ModelEvent[]): readonly ModelEvent[] {
     for (const event of batch) {
-      streamed += deltaSize(event);
-      completed += completedSize(event);
+      this.#streamed += deltaSize(event);
+      this.#completed += completedSize(event);
     }
     // A whole reply has no deltas.
-    if (Math.max(streamed, completed) <= limit) {
-      hasStarted ||= batch.length > 0;
-      yield batch;
-      continue;
+    if (Math.max(this.#streamed, this.#completed) <= this.#limit) {
+      this.#hasStarted ||= batch.length > 0;
+      return batch;
     }
-    const message = `${provider} sent a reply of more than ${limit} characters; set limits.reply of the adapter to accept longer ones`;
-    const error = streamFailure("malformed_event", { provider, message });
-    const started: readonly ModelEvent[] = hasStarted ? [] : [{ type: "message_started", message: assistant("") }];
+    this.isExceeded = true;
+    const message = `${this.#provider} sent a reply of more than ${this.#limit} characters; set limits.reply of the adapter to accept longer ones`;
+    const error = streamFailure("malformed_event", { provider: this.#provider, message });
+    const started: readonly ModelEvent[] = this.#hasStarted
+      ? []
+      : [{ type: "message_started", message: assistant("") }];
     const usage = batch.filter(({ type }) => type === "usage" || type === "warning");
-    yield [...started, ...usage, { type: "error", error }];
-    return;
+    return [...started, ...usage, { type: "error", error }];
   }
 }
 

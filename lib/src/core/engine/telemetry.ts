@@ -146,22 +146,37 @@ type StartSpan = (
 
 export const startSpan: StartSpan = (...given) => {
   lastId += 1;
-  return listeners.size + observers.size === 0 ? startUnfollowed() : startFollowed(...given);
+  return listeners.size + observers.size === 0 ? new UnfollowedSpan() : startFollowed(...given);
 };
 
 /** A span that starts while there is no listener and no observer. Those that are added later learn nothing about it. */
-function startUnfollowed(): OpenSpan {
-  let hasStopped = false;
-  const stop = () => void (hasStopped = true);
-  return {
-    id: lastId,
-    within: (work) => work(),
-    stop,
-    fail: stop,
-    record: stop,
-    discard: stop,
-    hasStopped: () => hasStopped,
-  };
+class UnfollowedSpan implements OpenSpan {
+  readonly id = lastId;
+  #hasStopped = false;
+
+  within<T>(work: () => T): T {
+    return work();
+  }
+
+  stop(): void {
+    this.#hasStopped = true;
+  }
+
+  fail(): void {
+    this.#hasStopped = true;
+  }
+
+  record(): void {
+    this.#hasStopped = true;
+  }
+
+  discard(): void {
+    this.#hasStopped = true;
+  }
+
+  hasStopped(): boolean {
+    return this.#hasStopped;
+  }
 }
 
 function startFollowed(

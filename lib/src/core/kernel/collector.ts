@@ -41,12 +41,12 @@ import type {
 } from "../model/internal.ts";
 
 import {
-  boundedSum,
+  exactSum,
   assistant,
   awaitingUserContent,
   haltedReasonOf,
-  invalidArgument,
   messageText,
+  MisuseError,
   noUsage,
   reasoningPart,
   textPart,
@@ -310,7 +310,7 @@ export class Collector {
   /** The usage of all steps and the open one. An addend that would overflow the sum is left out. */
   #spent(): Usage {
     const usages = [...this.#steps.map((step) => step.usage), this.#draft.usage];
-    return usages.reduce(boundedSum, noUsage);
+    return usages.reduce((sum, usage) => exactSum(sum, usage) ?? sum, noUsage);
   }
 
   /** Discards the draft, the answers and the halts of the open step. */
@@ -460,7 +460,10 @@ export class Collector {
 
   #needThread(what: string): Thread {
     if (this.#thread !== null) return this.#thread;
-    throw invalidArgument(`Collector: collecting ${what} needs the thread before the run: new Collector(thread)`);
+    throw new MisuseError(
+      "invalid_argument",
+      `Collector: collecting ${what} needs the thread before the run: new Collector(thread)`,
+    );
   }
 }
 
@@ -489,7 +492,7 @@ const readFields: { readonly [type: string]: { readonly [field: string]: "string
  */
 function checkEvent(event: unknown): void {
   if (!isPlainObject(event) || typeof event["type"] !== "string") {
-    throw invalidArgument(`Collector: add takes an event, not ${describe(event)}`);
+    throw new MisuseError("invalid_argument", `Collector: add takes an event, not ${describe(event)}`);
   }
   const type = event["type"];
   const fields = Object.hasOwn(readFields, type) ? readFields[type] : undefined;
@@ -497,7 +500,7 @@ function checkEvent(event: unknown): void {
     const value = event[field];
     if (typeof value === expected && value !== null) continue;
     const message = `Collector: ${field} of ${type} must be ${expected === "string" ? "a string" : "an object"}, not ${describe(value)}`;
-    throw invalidArgument(message, [field]);
+    throw new MisuseError("invalid_argument", message, { path: [field] });
   }
 }
 

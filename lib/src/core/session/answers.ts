@@ -21,7 +21,6 @@ import type {
   SessionStatus,
   ToolCall,
   ToolFailure,
-  ToolMessage,
   ToolOutcome,
   UserMessage,
 } from "../model/internal.ts";
@@ -37,8 +36,8 @@ import {
   changedParts,
   encodeToolValue,
   EngineError,
-  invalidArgument,
   messageText,
+  MisuseError,
   orThrow,
   renderIssue,
   SessionError,
@@ -59,7 +58,6 @@ import {
   object,
   optional,
   read,
-  readOrNull,
   required,
   string,
 } from "../model/parse/reading.ts";
@@ -87,7 +85,10 @@ export function submitToolResults<Context extends CallerContext>(
   results: readonly (readonly [toolCallId: string, content: unknown])[],
 ): Session<Context> {
   if (!Array.isArray(results) || results.some((pair) => !Array.isArray(pair))) {
-    throw invalidArgument("submitToolResults: the results must be a list of pairs: [[toolCallId, content]]");
+    throw new MisuseError(
+      "invalid_argument",
+      "submitToolResults: the results must be a list of pairs: [[toolCallId, content]]",
+    );
   }
   if (results.length === 0) return session;
   checkStatus(session, "submitToolResult", null);
@@ -141,7 +142,9 @@ export function recordDecision<Context extends CallerContext>(
   const call = pendingCall(session, toolCallId, decision.type);
   if (call.path.length > 0) {
     if (decision.type === "approve" && decision.arguments !== null) {
-      throw invalidArgument("decide: the arguments of a call of a nested turn cannot be changed", ["arguments"]);
+      throw new MisuseError("invalid_argument", "decide: the arguments of a call of a nested turn cannot be changed", {
+        path: ["arguments"],
+      });
     }
     return withStatus(withForwardedAnswer(session, call, decision), false);
   }
@@ -232,7 +235,9 @@ async function checkArguments(tool: CheckableTool, args: JsonObject | null): Pro
   const prepared = args === null ? null : await tool.prepare(args);
   if (prepared?.ok === true) return;
   const where = prepared === null ? "they are not a JSON object" : prepared.issues.map(renderIssue).join("; ");
-  throw invalidArgument(`decide: the arguments for ${tool.name} are invalid: ${where}`, ["arguments"]);
+  throw new MisuseError("invalid_argument", `decide: the arguments for ${tool.name} are invalid: ${where}`, {
+    path: ["arguments"],
+  });
 }
 
 /**
@@ -242,7 +247,7 @@ async function checkArguments(tool: CheckableTool, args: JsonObject | null): Pro
 export function parseDecision(input: unknown): Exclude<Decision, { readonly type: "forward" }> {
   const { digest, ...fields } = isPlainObject(input) ? input : {};
   if (digest !== undefined && typeof digest !== "string")
-    throw invalidArgument("a decision: the digest must be a string", ["digest"]);
+    throw new MisuseError("invalid_argument", "a decision: the digest must be a string", { path: ["digest"] });
   const result = read(decisionShape, isPlainObject(input) ? fields : input);
   if ("value" in result && result.value.type !== "forward") return result.value;
   // Only the runtime builds a `forward` decision, so it is reported like an unknown type.
@@ -250,7 +255,7 @@ export function parseDecision(input: unknown): Exclude<Decision, { readonly type
   const [first] = "issues" in result && !isForward ? result.issues : [];
   const problem =
     first === undefined || first.path[0] === "type" ? "the type must be approve or deny" : renderIssue(first);
-  throw invalidArgument(`a decision: ${problem}`, first?.path ?? ["type"]);
+  throw new MisuseError("invalid_argument", `a decision: ${problem}`, { path: first?.path ?? ["type"] });
 }
 
 /** Returns the session with a decision recorded on a pending call. */
@@ -290,14 +295,17 @@ function withForwardedAnswer<Context extends CallerContext>(
   call: PendingToolCall,
   answer: ForwardedAnswer,
 ): Session<Context> {
-  const inner = readOrNull(nestedWaitShape, call.opts["inner"]);
-  if (inner === null) {
-    throw invalidArgument(`the call "${call.id}" waits for a nested turn, but opts.inner does not identify it`, [
-      "opts",
-      "inner",
-    ]);
+  const result = read(nestedWaitShape, call.opts["inner"]);
+  if (!("value" in result)) {
+    throw new MisuseError(
+      "invalid_argument",
+      `the call "${call.id}" waits for a nested turn, but opts.inner does not identify it`,
+      {
+        path: ["opts", "inner"],
+      },
+    );
   }
-  const { wait, ran, state, approved } = inner;
+  const { wait, ran, state, approved } = result.value;
   const earlier = approved === true ? ({ approved } as const) : {};
   return withDecision(session, call, { type: "forward", arguments: ran, by: null, wait, answer, state, ...earlier });
 }
@@ -358,12 +366,16 @@ export function failToolCall<Context extends CallerContext>(
     const value = orThrow(encodeToolValue({ error: failure.message }));
     return withStatus(withForwardedAnswer(session, call, { type: "result", value }), false);
   }
+  const pendingToolCalls = session.pendingToolCalls.filter((pending) => pending !== call);
+  const cell = session.suspendedCell;
+  if (call.cellId !== null && cell !== null) {
+    const at = cell.calls.findIndex((cellCall) => cellCall.answer === null && cellCall.call.id === call.id);
+    const calls = cell.calls.map((cellCall, index) => (index === at ? { ...cellCall, answer: outcome } : cellCall));
+    return withStatus({ ...session, pendingToolCalls, suspendedCell: { ...cell, calls } }, false);
+  }
   const details = { name: call.name, status: toolOutcomeStatus(outcome), code: failure.code };
-  const message = () => toolResult(call.id, toolOutcomeParts(outcome), details);
-  return withStatus(
-    withOutcome(session, call, () => outcome, message),
-    false,
-  );
+  const message = toolResult(call.id, toolOutcomeParts(outcome), details);
+  return withStatus({ ...session, pendingToolCalls, thread: addMessage(session.thread, message) }, false);
 }
 
 /**
@@ -377,31 +389,19 @@ function withAnswer<Context extends CallerContext>(
   if (call.path.length > 0) {
     return withForwardedAnswer(session, call, { type: "result", value: orThrow(encodeToolValue(content)) });
   }
-  return withOutcome(
-    session,
-    call,
-    () => ({ type: "success", value: orThrow(encodeToolValue(content)), control: null }),
-    () => toolResult(call.id, content, { name: call.name }),
-  );
-}
-
-/** Returns the session without a pending call: its outcome is in the suspended cell, or its message in the thread. */
-function withOutcome<Context extends CallerContext>(
-  session: Session<Context>,
-  call: PendingToolCall,
-  outcome: () => ToolOutcome,
-  message: () => ToolMessage,
-): Session<Context> {
   const pendingToolCalls = session.pendingToolCalls.filter((pending) => pending !== call);
   const cell = session.suspendedCell;
-  if (call.cellId === null || cell === null)
-    return { ...session, pendingToolCalls, thread: addMessage(session.thread, message()) };
-  const answer = outcome();
-  const at = cell.calls.findIndex(
-    (cellCall) => cellCall.answer === null && cellCall.call.id === call.id && cellCall.call.name === call.name,
-  );
-  const calls = cell.calls.map((cellCall, index) => (index === at ? { ...cellCall, answer } : cellCall));
-  return { ...session, pendingToolCalls, suspendedCell: { ...cell, calls } };
+  if (call.cellId !== null && cell !== null) {
+    const value = orThrow(encodeToolValue(content));
+    const answer: ToolOutcome = { type: "success", value, control: null };
+    const at = cell.calls.findIndex(
+      (cellCall) => cellCall.answer === null && cellCall.call.id === call.id && cellCall.call.name === call.name,
+    );
+    const calls = cell.calls.map((cellCall, index) => (index === at ? { ...cellCall, answer } : cellCall));
+    return { ...session, pendingToolCalls, suspendedCell: { ...cell, calls } };
+  }
+  const thread = addMessage(session.thread, toolResult(call.id, content, { name: call.name }));
+  return { ...session, pendingToolCalls, thread };
 }
 
 /**
@@ -439,7 +439,10 @@ function pendingCall(session: Session, id: string, answer: "result" | "approve" 
   }
   if (!answersByReason[call.reason].some((kind) => kind === answer)) {
     const allowed = answersByReason[call.reason].join(" or ");
-    throw invalidArgument(`the call "${id}" waits for the reason ${call.reason} and accepts ${allowed}, not ${answer}`);
+    throw new MisuseError(
+      "invalid_argument",
+      `the call "${id}" waits for the reason ${call.reason} and accepts ${allowed}, not ${answer}`,
+    );
   }
   return call;
 }

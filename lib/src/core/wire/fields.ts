@@ -60,10 +60,12 @@ export function flagAt(object: JsonObject | null, key: string): boolean | null {
 
 /** The fields whose value is neither `null` nor `undefined`. Encoders use it to build bodies without empty fields. */
 export function omitNullish(fields: { readonly [key: string]: Json | undefined }): JsonObject {
-  const entries = Object.entries(fields).flatMap(([key, value]): [string, Json][] =>
-    value === undefined || value === null ? [] : [[key, value]],
-  );
-  return Object.fromEntries(entries);
+  const present = new Map<string, Json>();
+  for (const key of Object.keys(fields)) {
+    const value = fields[key];
+    if (value !== undefined && value !== null) present.set(key, value);
+  }
+  return Object.fromEntries(present);
 }
 
 /** The fields of these names that the object has. */

@@ -71,7 +71,8 @@ export function modelReplied<P extends TurnProtocol>(
   const reply = revision > 2 ? withUniqueCallIds(storable) : storable;
   if (!builder.spend(spent) || !builder.spend(reply.usage)) return;
   if (model !== null) builder.update(environmentFields({ ...builder.turn.environment, model }));
-  builder.log(llmDebug({ sessionId: builder.config.sessionId, protocolIteration: step, requestBody }, reply));
+  const { emitLlmTrace, sessionId } = builder.config;
+  if (emitLlmTrace) builder.log(llmDebug({ sessionId, protocolIteration: step, requestBody }, reply));
   const reason = terminalReasonOf(reply, policy.maxContextTokens);
   if (reason === "provider_error") {
     const failure = reply.error ?? adapterFailure("unknown", { message: "the model call ended in an error" });

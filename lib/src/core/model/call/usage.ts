@@ -16,7 +16,7 @@ import type { Infer, Shape } from "../parse/shape.ts";
 
 import { validationFailure } from "../failure/failures.ts";
 import { failed, ok } from "../failure/result.ts";
-import { emptyObject, isJsonArray, isObject } from "../parse/json.ts";
+import { emptyObject, isJsonArray } from "../parse/json.ts";
 import { construct, count, fallback, jsonObject, nullable, number, object } from "../parse/shape.ts";
 
 const usageFields = {
@@ -122,12 +122,7 @@ export function addUsage(left: Usage, right: Usage): Result<Usage, ValidationFai
 /** Adds two usage values like {@link addUsage}. Returns `null` for a sum that is not exact. */
 export function exactSum(left: Usage, right: Usage): Usage | null {
   const sum = sumOf(left, right);
-  return overflows(sum).length === 0 ? sum : null;
-}
-
-/** The sum of two usages, or the first one if a count of the sum would overflow. */
-export function boundedSum(sum: Usage, more: Usage): Usage {
-  return exactSum(sum, more) ?? sum;
+  return isExact(sum, true) && isExact(sum.toolUsage, false) && isExact(sum.extra, false) ? sum : null;
 }
 
 function sumOf(left: Usage, right: Usage): Usage {
@@ -154,6 +149,19 @@ function sumOf(left: Usage, right: Usage): Usage {
  */
 function overflows(sum: Usage): readonly Path[] {
   return [...inexact(sum, []), ...inexact(sum.toolUsage, ["toolUsage"]), ...inexact(sum.extra, ["extra"])];
+}
+
+/** Does {@link overflows} find nothing? `isUsage`: the fields are those of a usage, without nested ones. */
+function isExact(numbers: JsonObject, isUsage: boolean): boolean {
+  for (const key in numbers) {
+    const number = numbers[key] ?? null;
+    if (typeof number === "number") {
+      if (!(isUsage && key.endsWith("Tokens") ? Number.isSafeInteger(number) : Number.isFinite(number))) return false;
+    } else if (!isUsage && typeof number === "object" && number !== null) {
+      if (!isExact(Object.fromEntries(Object.entries(number)), false)) return false;
+    }
+  }
+  return true;
 }
 
 function inexact(numbers: { readonly [key: string]: Json }, path: Path): readonly Path[] {
@@ -198,7 +206,8 @@ function addNumbers(left: JsonObject, right: JsonObject): JsonObject {
 
 function addValues(left: Json, right: Json): Json {
   if (typeof left === "number" && typeof right === "number") return left + right;
-  if (isObject(left) && isObject(right)) return addNumbers(left, right);
+  const [leftFields, rightFields] = [fieldsOf(left), fieldsOf(right)];
+  if (leftFields !== null && rightFields !== null) return addNumbers(leftFields, rightFields);
   const [leftCounts, rightCounts] = [modalityCounts(left), modalityCounts(right)];
   if (leftCounts === null || rightCounts === null) return right;
   const sums = new Map<Json | undefined, JsonObject>();
@@ -209,12 +218,20 @@ function addValues(left: Json, right: Json): Json {
   return [...sums.values()];
 }
 
+/** The value if it is an object, otherwise `null`. */
+function fieldsOf(value: Json): JsonObject | null {
+  return typeof value === "object" && value !== null && !isJsonArray(value) ? value : null;
+}
+
 /**
  * The items of a list of counts by modality; `null`: it is another value. Other lists are not joined: they could grow
  * with every step of a turn.
  */
 function modalityCounts(value: Json): readonly JsonObject[] | null {
   if (!isJsonArray(value)) return null;
-  const items = value.filter((item) => isObject(item)).filter(({ modality }) => typeof modality === "string");
+  const items = value.flatMap((item): readonly JsonObject[] => {
+    const fields = fieldsOf(item);
+    return typeof fields?.["modality"] === "string" ? [fields] : [];
+  });
   return items.length === value.length ? items : null;
 }

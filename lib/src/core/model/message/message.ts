@@ -253,8 +253,11 @@ export function eventMessage(content: LooseContent<TextPart>, fields: OptionalFi
 
 /** Returns content as a list of parts. A string becomes one text part. */
 export function normalizeContent<P extends Part>(content: string | readonly P[]): readonly (P | TextPart)[] {
-  return typeof content === "string" ? [textPart(content)] : content;
+  return typeof content === "string" ? [{ ...emptyText, text: content }] : content;
 }
+
+/** The fields of a text part besides its text, which is not checked again. */
+const emptyText = textPart("");
 
 /** Returns the text of a message: its text parts joined without a separator, without reasoning, images and calls. */
 export function messageText(message: Message): string {

@@ -19,15 +19,7 @@
 //      discarded is paid for. It reaches the collector at once, because a cancel may follow.
 //   2. A request that a middleware changed is validated before it reaches the adapter.
 
-import type {
-  Middleware,
-  ModelCall,
-  ModelStream,
-  NextModel,
-  NextTool,
-  ToolContext,
-  WrappedCall,
-} from "../../engine/internal.ts";
+import type { Middleware, ModelCall, NextModel, NextTool, ToolContext, WrappedCall } from "../../engine/internal.ts";
 import type { MiddlewareNote } from "../../kernel/internal.ts";
 import type {
   Json,
@@ -46,7 +38,7 @@ import { failureWithoutKey, withCosts } from "../../engine/internal.ts";
 import {
   adapterFailure,
   exactSum,
-  invalidArgument,
+  MisuseError,
   noUsage,
   orThrow,
   renderIssue,
@@ -62,6 +54,8 @@ import {
   usageShape,
 } from "../../model/parse/reading.ts";
 import { RecordFailure } from "./reference.ts";
+
+type ModelStream = AsyncIterable<readonly ModelEvent[]>;
 
 /**
  * The largest number of notes in a response. Later ones are dropped: a middleware must not make a journal row
@@ -141,7 +135,10 @@ export class MiddlewareChain {
       return next(request);
     });
     if (!isStream(stream)) {
-      throw invalidArgument(`middleware "${middleware.name}": model has to return a stream of events`);
+      throw new MisuseError(
+        "invalid_argument",
+        `middleware "${middleware.name}": model has to return a stream of events`,
+      );
     }
     try {
       yield* stream;
@@ -169,7 +166,7 @@ export class MiddlewareChain {
           });
           // The caller checks other values of programs without a compiler.
           if (outcome !== undefined) return outcome;
-          throw invalidArgument(`middleware "${middleware.name}": tool has to return an outcome`);
+          throw new MisuseError("invalid_argument", `middleware "${middleware.name}": tool has to return an outcome`);
         } finally {
           counter.ended();
         }
@@ -204,7 +201,7 @@ export class MiddlewareChain {
       clock,
       note: (action, details = {}) => {
         if (typeof action !== "string" || !("value" in read(jsonObject, details))) {
-          throw invalidArgument(`middleware "${name}": a note has to be a text with JSON details`);
+          throw new MisuseError("invalid_argument", `middleware "${name}": a note has to be a text with JSON details`);
         }
         const { length } = JSON.stringify(details);
         const kept = length > maxNoteLength ? { omittedCharacters: length } : details;
@@ -234,7 +231,7 @@ export class MiddlewareChain {
     if (isPlainObject(stored) && "value" in stored) return stored["value"];
     const done = read(json, await work());
     if (!("value" in done)) {
-      throw invalidArgument(`middleware "${name}": the value of once has to be JSON`);
+      throw new MisuseError("invalid_argument", `middleware "${name}": the value of once has to be JSON`);
     }
     try {
       await this.#scope.record(this.#effectId, record, { value: done.value });
@@ -285,7 +282,7 @@ class ModelMeter {
   add(usage: Usage): void {
     const parsed = read(usageShape, usage);
     if ("issues" in parsed) {
-      throw invalidArgument(`middleware: addUsage: ${parsed.issues.map(renderIssue).join("; ")}`);
+      throw new MisuseError("invalid_argument", `middleware: addUsage: ${parsed.issues.map(renderIssue).join("; ")}`);
     }
     this.#set(this.#usages.length, parsed.value);
   }

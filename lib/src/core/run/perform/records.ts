@@ -24,7 +24,7 @@ import {
   nullable,
   number,
   object,
-  readOrNull,
+  read,
   replyShape,
   required,
   usageShape,
@@ -67,7 +67,9 @@ export function readModelAttempt(stored: Json): ModelAttempt | null {
 
 /** Parses a record; `null` if there is none or it does not have this shape. */
 export function readRecord<T>(shape: Shape<T>, stored: Json): T | null {
-  return stored === null ? null : readOrNull(shape, stored);
+  if (stored === null) return null;
+  const record = read(shape, stored);
+  return "value" in record ? record.value : null;
 }
 
 /** The wait after an attempt. */

@@ -15,6 +15,7 @@ import type { Runnable } from "./prepare-tool.ts";
 import type { Failed, HandlerResult, ToolAnswers } from "./tool-answer.ts";
 import type { ToolJob } from "./tool-job.ts";
 
+import { startTimer } from "../../clock/timer.ts";
 import { isDirective, nextTask } from "../../engine/internal.ts";
 import { retryDelayMs } from "../../kernel/internal.ts";
 import { encodeToolValue, noUsage, toCause } from "../../model/internal.ts";
@@ -242,21 +243,24 @@ export class ToolRun<Context extends CallerContext> {
     const { tool, plan, stop } = this.#job;
     const timeoutMs = tool?.timeoutMs ?? plan.limits.toolTimeout;
     if (!Number.isFinite(timeoutMs)) return work();
-    const timer = new AbortController();
-    const timeout = plan.clock.sleep(timeoutMs, timer.signal).then(
-      () => {
+    return new Promise((resolve, reject) => {
+      const cancel = startTimer(plan.clock, timeoutMs, () => {
         const error = new DOMException(`timed out after ${timeoutMs} ms`, "TimeoutError");
         this.#exceededMs = timeoutMs;
         stop.abort(error);
-        throw error;
-      },
-      () => new Promise<never>(() => undefined),
-    );
-    try {
-      return await Promise.race([work(), timeout]);
-    } finally {
-      timer.abort();
-    }
+        reject(error);
+      });
+      const settle = async (): Promise<void> => {
+        try {
+          resolve(await work());
+        } catch (error) {
+          reject(error);
+        } finally {
+          cancel();
+        }
+      };
+      void settle();
+    });
   }
 }
 

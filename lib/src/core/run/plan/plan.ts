@@ -60,7 +60,6 @@ import {
   EngineError,
   errorFromFailure,
   fromMessages,
-  invalidArgument,
   MisuseError,
   noUsage,
   orThrow,
@@ -274,7 +273,9 @@ function activeOnly<Context extends CallerContext>(
   if (names === null) return tools;
   const missing = names.find((name) => tools.every((tool) => tool.name !== name));
   if (isNew && missing !== undefined) {
-    throw invalidArgument(`activeTools: there is no tool ${JSON.stringify(missing)}`, ["activeTools"]);
+    throw new MisuseError("invalid_argument", `activeTools: there is no tool ${JSON.stringify(missing)}`, {
+      path: ["activeTools"],
+    });
   }
   return tools.filter(({ name }) => names.includes(name));
 }

@@ -28,7 +28,17 @@ import {
   opaquePart,
   toolResultPart,
 } from "../../model/internal.ts";
-import { asObject, countAt, listAt, numberAt, objectAt, objectsAt, omitNullish, textAt } from "../fields.ts";
+import {
+  asObject,
+  countAt,
+  listAt,
+  numberAt,
+  objectAt,
+  objectsAt,
+  omitNullish,
+  pickFields,
+  textAt,
+} from "../fields.ts";
 import { ReplyBuilder } from "../reply-builder.ts";
 import { finishReasonOf, rejectedCallOf, chatUsage } from "./finish-usage-errors.ts";
 import { CallReader } from "./tool-calls.ts";
@@ -127,8 +137,8 @@ export class ChatReader {
     if (!isChunk) return { events: [], eventClass: "unknown" };
     this.#responseId ??= nonEmptyTextAt(chunk, "id");
     this.#model ??= nonEmptyTextAt(chunk, "model");
-    this.#sources = { ...this.#sources, ...pickFields(chunk, sourceFields) };
-    this.#metadata = { ...this.#metadata, ...pickFields(chunk, metadataFields) };
+    this.#sources = withFields(this.#sources, chunk, sourceFields);
+    this.#metadata = withFields(this.#metadata, chunk, metadataFields);
     this.#hasUnknownFields = false;
     const events = objectsAt(chunk, "choices").flatMap((choice) => this.#readChoice(choice, isBody));
     return { events, eventClass: this.#hasUnknownFields ? "opaque" : "understood" };
@@ -487,8 +497,10 @@ function nonBlankObjectAt(object: JsonObject, key: string): JsonObject | null {
   return value === null || isBlank(value) ? null : value;
 }
 
-function pickFields(object: JsonObject, keys: readonly string[]): JsonObject {
-  return omitNullish(Object.fromEntries(keys.map((key) => [key, object[key]])));
+/** The fields, and those of these names that the object has with a value. */
+function withFields(fields: JsonObject, object: JsonObject, keys: readonly string[]): JsonObject {
+  const present = keys.filter((key) => (object[key] ?? null) !== null);
+  return present.length === 0 ? fields : { ...fields, ...pickFields(object, present) };
 }
 
 function isEmpty(value: Json): boolean {

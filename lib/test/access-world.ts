@@ -1,7 +1,7 @@
 // A server with sessions of one caller, for tests of who may do what over HTTP: requests of each kind of caller, and
 // the rows that they leave.
 
-import type { Caller, CallToDecide, HttpOptions, OwnedSession } from "everturn/http";
+import type { ApiKey, Caller, CallToDecide, HttpOptions, OwnedSession } from "everturn/http";
 import type { Json } from "everturn/model";
 
 import { askUser, engine, fake, tool } from "everturn";
@@ -49,12 +49,26 @@ export type WorldSettings = {
   readonly hasData?: boolean;
   /**
    * A defect of access itself. `allow_all`: no caller is limited. `deny_all`: no caller is recognised as the one that
-   * started a session. Default: none.
+   * started a session. `all_scopes`, `all_engines`: these fields of keys are not checked. `no_scopes`: no key has a
+   * scope that changes something. Default: none.
    */
-  readonly mutation?: "allow_all" | "deny_all";
+  readonly mutation?: keyof typeof mutations;
+  /** Keys beside those of the kinds. */
+  readonly keys?: readonly ApiKey[];
 };
 
-export async function accessWorld({ rules = deciderRules, hasData = true, mutation }: WorldSettings = {}) {
+const engines = ["default", "done", "spare", "pending", "manual", "asking"];
+
+const mutations = {
+  allow_all: (caller: Caller): Caller => ({ ...caller, scopes: ["read", "write", "decide"], engines, operator: true }),
+  deny_all: (caller: Caller, count: number): Caller => ({ ...caller, name: `${caller.name} ${count}` }),
+  all_scopes: (caller: Caller): Caller => ({ ...caller, scopes: ["read", "write", "decide"] }),
+  all_engines: (caller: Caller): Caller => ({ ...caller, engines }),
+  no_scopes: (caller: Caller): Caller => ({ ...caller, scopes: ["read"] }),
+} as const;
+
+export async function accessWorld(settings: WorldSettings = {}) {
+  const { rules = deciderRules, hasData = true, mutation, keys: otherKeys = [] } = settings;
   const database = new Database(":memory:");
   onTestFinished(() => void database.close());
   const paid: unknown[] = [];
@@ -89,10 +103,19 @@ export async function accessWorld({ rules = deciderRules, hasData = true, mutati
       tools: [pay, lookUp, ask],
     });
   const done = engine({ adapter: fake({ scripts: Array.from({ length: 99 }, () => [text]) }), model: "fake:m" });
-  const engines = { default: done, done, pending: calling("pay"), manual: calling("look_up"), asking: calling("ask") };
+  // No session has the engine `spare`.
+  const engineValues = {
+    default: done,
+    done,
+    spare: done,
+    pending: calling("pay"),
+    manual: calling("look_up"),
+    asking: calling("ask"),
+  };
   const host = sqliteStorage(database, { search: true });
-  const sessions = runtime({ host, engines });
-  const keys = [
+  const sessions = runtime({ host, engines: engineValues });
+  const keys: readonly ApiKey[] = [
+    ...otherKeys,
     { token: tokens.owner, tenant: "shop", name: "owner" },
     { token: tokens.other, tenant: "shop", name: "other" },
     { token: tokens.decider, tenant: "shop", name: "decider" },
@@ -100,12 +123,14 @@ export async function accessWorld({ rules = deciderRules, hasData = true, mutati
     { token: tokens.stranger, tenant: "elsewhere", name: "owner" },
   ];
   let requests = 0;
+  // The sessions are started without the defect.
+  let isSetUp = false;
   const mutated = (request: Request): Caller | null => {
     requests += 1;
     const key = keys.find(({ token }) => request.headers.get("authorization") === `Bearer ${token}`);
     if (key === undefined) return null;
     const { token: _, ...caller } = key;
-    return mutation === "allow_all" ? { ...caller, operator: true } : { ...caller, name: `${caller.name} ${requests}` };
+    return mutation === undefined || !isSetUp ? caller : mutations[mutation](caller, requests);
   };
   const handler = createHandler({
     sessions,
@@ -116,7 +141,7 @@ export async function accessWorld({ rules = deciderRules, hasData = true, mutati
     ...rules,
   });
   const send = async (
-    kind: Kind,
+    from: Kind | Pick<ApiKey, "token">,
     method: string,
     path: string,
     body?: unknown,
@@ -126,7 +151,7 @@ export async function accessWorld({ rules = deciderRules, hasData = true, mutati
       new Request(`http://localhost${path}`, {
         method,
         headers: {
-          ...(kind === "anonymous" ? {} : { authorization: `Bearer ${tokens[kind]}` }),
+          ...(from === "anonymous" ? {} : { authorization: `Bearer ${tokenOf(from)}` }),
           "content-type": "application/json",
           prefer: "wait=20",
           ...headers,
@@ -150,6 +175,7 @@ export async function accessWorld({ rules = deciderRules, hasData = true, mutati
       await send("owner", "POST", "/sessions", { id, input: `the secret of ${id}`, options: { engine: id } });
     }
   }
+  isSetUp = true;
   /** All rows of the storage, of all tenants. */
   const rows = async (): Promise<string> => {
     const names = Object.keys(storageTables).filter(isTable);
@@ -168,6 +194,10 @@ export async function accessWorld({ rules = deciderRules, hasData = true, mutati
   const approvalOf = async (id: string): Promise<string> =>
     /"approval":\{"id":"([^"]+)"/.exec((await send("operator", "GET", `/ui/chat/${id}`)).raw)?.[1] ?? "no-approval";
   return { handler, send, sessions: tenant, rows, turnOf, callOf, approvalOf, paid };
+}
+
+function tokenOf(from: Exclude<Kind, "anonymous"> | Pick<ApiKey, "token">): string {
+  return typeof from === "string" ? tokens[from] : from.token;
 }
 
 export type AccessWorld = Awaited<ReturnType<typeof accessWorld>>;

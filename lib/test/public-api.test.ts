@@ -41,11 +41,11 @@ describe("public names", () => {
       "./middleware": 28,
       "./embeddings": 31,
       "./wire": 11,
-      "./http": 21,
+      "./http": 22,
       "./client": 37,
       "./config": 5,
     });
-    expect(names.size).toBe(680);
+    expect(names.size).toBe(681);
   });
 
   test("entry points list their names one by one", () => {

@@ -21,7 +21,7 @@ const answers = { 200: { description: "A page." } };
 export function trialDialect(page: (sessions: CallerSessions) => Promise<object>): Dialect {
   const [operationPath, routePath] = trialPaths;
   const operations = {
-    trial: get(operationPath, { summary: "Returns a page.", answers: { responses: answers } }),
+    trial: get(operationPath, { scope: "read", summary: "Returns a page.", answers: { responses: answers } }),
   };
   return {
     name: "trial",
@@ -35,6 +35,7 @@ export function trialDialect(page: (sessions: CallerSessions) => Promise<object>
         method: "GET",
         path: routePath,
         operationId: "trialRoute",
+        scope: "read",
         summary: "Returns a page.",
         answers,
         handle: async ({ sessions }) => json(await page(sessions)),

@@ -5,7 +5,7 @@
 // Conventions
 //   - Commander never ends the process (`exitOverride`): its errors are thrown, and `runCli` converts them to exit
 //     codes.
-//   - Each command imports its implementation in its action, and reports its exit code to `done`.
+//   - Each command imports its implementation when it runs, and its exit code is reported to `done`.
 
 import type { Io } from "./commands/io.ts";
 import type { Done } from "./declarations/declare.ts";
@@ -14,10 +14,10 @@ import { Command } from "commander";
 
 import { exitCodeHelp } from "./commands/exit-codes.ts";
 import { packageVersion } from "./commands/version.ts";
-import { addCopy, addMigrate, addReplay, addSessions, addShow, addStats } from "./declarations/database-commands.ts";
-import { collect } from "./declarations/declare.ts";
-import { addCompletion, addDoctor, addInit, addTrust } from "./declarations/project-commands.ts";
-import { addChat, addDemo, addRun, addServe, addStudio, addWork } from "./declarations/turn-commands.ts";
+import { databaseCommands, sessionCommands } from "./declarations/database-commands.ts";
+import { addCommand, collect } from "./declarations/declare.ts";
+import { projectCommands } from "./declarations/project-commands.ts";
+import { turnCommands } from "./declarations/turn-commands.ts";
 
 /** Builds the program. `done` receives the exit code of the command that ran. */
 export function createProgram(io: Io, done: Done): Command {
@@ -49,22 +49,9 @@ export function createProgram(io: Io, done: Done): Command {
       getErrHasColors: () => io.stderr.isTerminal,
     })
     .exitOverride();
-  addChat(program, io, done);
-  addRun(program, io, done);
-  addServe(program, io, done);
-  addStudio(program, io, done);
-  addWork(program, io, done);
-  addDemo(program, io, done);
-  addSessions(program, io, done);
-  addShow(program, io, done);
-  addReplay(program, io, done);
-  addInit(program, io, done);
-  addTrust(program, io, done);
-  addDoctor(program, io, done);
-  addStats(program, io, done);
-  addMigrate(program, io, done);
-  addCopy(program, io, done);
-  addCompletion(program, io, done);
+  for (const declaration of [...turnCommands, ...sessionCommands, ...projectCommands, ...databaseCommands]) {
+    addCommand(program, declaration, io, done);
+  }
   return program;
 }
 

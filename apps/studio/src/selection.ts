@@ -9,6 +9,7 @@
 import type { SessionRoute } from "./route.ts";
 import type { TimelineEffect } from "everturn/client";
 
+import { isReply } from "./inspector/effect-parts.ts";
 import { navigate, sessionRoute } from "./route.ts";
 
 /** What the reader has clicked in the conversation. */
@@ -32,11 +33,6 @@ export function placeOf(effects: readonly TimelineEffect[], ordinal: number): Co
   if (effect.kind === "tool" && effect.toolCallId !== null) return { type: "call", toolCallId: effect.toolCallId };
   if (!isReply(effect)) return null;
   return { type: "reply", reply: effects.filter(isReply).findIndex((other) => other.ordinal === ordinal) };
-}
-
-/** Returns whether the effect is a model call whose reply is a message. */
-export function isReply({ kind, state }: TimelineEffect): boolean {
-  return kind === "model" && state !== "failed" && state !== "superseded" && state !== "cancelled";
 }
 
 /** Selects an effect of a turn. The playhead stays where it is if the turn is the same. */

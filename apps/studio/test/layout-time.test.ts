@@ -3,7 +3,7 @@
 import { expect, test } from "vitest";
 
 import { criticalPath, layoutOf } from "../src/timeline/layout.ts";
-import { longTurn } from "../src/timeline/turn-fixture.ts";
+import { longTurn } from "./turn-fixture.ts";
 
 test("the layout of 1,000 steps takes less than 20 ms of processor time", () => {
   const timeline = longTurn(1000);

@@ -2,6 +2,7 @@
 // other libraries that it can serve.
 
 export type { HttpReason } from "../core/model/internal.ts";
+export type { Scope } from "./contract/internal.ts";
 export type {
   AllowedOption,
   ApiKey,

@@ -6,11 +6,11 @@
 
 import type { Adapter } from "../core/engine/internal.ts";
 import type { AdapterErrorReason, JsonObject, MessageCompleted, ModelEvent, Usage } from "../core/model/internal.ts";
-import type { ConformanceCase } from "./conformance.ts";
+import type { Cases, ConformanceCase } from "./conformance.ts";
 
 import { nextTask, systemClock } from "../core/clock/clock.ts";
 import { isEvent, isEverturnError, messageText, request, toolSpec, user } from "../core/model/internal.ts";
-import { broken, holds, patienceMs, promptMs, same, thrownBy, within, written } from "./conformance.ts";
+import { broken, casesOf, holds, patienceMs, promptMs, same, thrownBy, within, written } from "./conformance.ts";
 
 /** What the provider of the adapter under test does with its one request. */
 export type AdapterScenario =
@@ -73,15 +73,15 @@ type Make = (scenario: AdapterScenario) => AdapterUnderTest;
  * or more. The case that no request is sent before the first batch is read needs an adapter with `calls`.
  */
 export function adapterSuite(make: Make): readonly ConformanceCase[] {
-  return [
+  return casesOf({
     ...beginnings(make),
     ...replies(make),
     ...toolCalls(make),
-    ...providerFailures.map((failure) => failureCase(make, failure)),
+    ...failureCases(make),
     ...interruptions(make),
-    ...preflightReasons.map((reason) => preflightCase(make, reason)),
+    ...preflightCases(make),
     ...allScenarios(make),
-  ];
+  });
 }
 
 const rules = {
@@ -159,34 +159,26 @@ const retryableReasons: readonly AdapterErrorReason[] = [
   "provider_unavailable",
 ];
 
-function beginnings(make: Make): readonly ConformanceCase[] {
-  return [
-    {
-      name: "a stream that is not read sends no request, and stream() does not throw",
-      run: async () => {
-        for (const scenario of [hello, preflight("invalid_request")]) {
-          const adapter = make(scenario);
-          const thrown = await thrownBy(() => {
-            open(adapter, new AbortController().signal)[Symbol.asyncIterator]();
-          });
-          holds(thrown === null, rules.lazy, "stream() not to throw", thrown?.error);
-          await nextTask();
-          const requestCount = adapter.calls?.length ?? 0;
-          holds(requestCount === 0, rules.lazy, "no request", `${requestCount} requests`);
-        }
-      },
+function beginnings(make: Make): Cases {
+  return {
+    "a stream that is not read sends no request, and stream() does not throw": async () => {
+      for (const scenario of [hello, preflight("invalid_request")]) {
+        const adapter = make(scenario);
+        const thrown = await thrownBy(() => {
+          open(adapter, new AbortController().signal)[Symbol.asyncIterator]();
+        });
+        holds(thrown === null, rules.lazy, "stream() not to throw", thrown?.error);
+        await nextTask();
+        const requestCount = adapter.calls?.length ?? 0;
+        holds(requestCount === 0, rules.lazy, "no request", `${requestCount} requests`);
+      }
     },
-    {
-      name: "a reply begins with message_started",
-      run: async () => {
-        for (const scenario of [hello, twoCalls, inPieces]) checkStart(await playedEvents(make, scenario));
-      },
+    "a reply begins with message_started": async () => {
+      for (const scenario of [hello, twoCalls, inPieces]) checkStart(await playedEvents(make, scenario));
     },
-    {
-      name: "an error response of the provider follows message_started",
-      run: async () => checkStart(await playedEvents(make, answers("rate_limited", 429))),
-    },
-  ];
+    "an error response of the provider follows message_started": async () =>
+      checkStart(await playedEvents(make, answers("rate_limited", 429))),
+  };
 }
 
 function checkStart(events: readonly ModelEvent[]): void {
@@ -194,231 +186,180 @@ function checkStart(events: readonly ModelEvent[]): void {
   holds(written(starts) === "[0]", rules.order, "message_started as the first event, once", typesOf(events));
 }
 
-function replies(make: Make): readonly ConformanceCase[] {
-  return [
-    {
-      name: "the deltas and the completed message have the full text",
-      run: async () => {
-        const events = await playedEvents(make, hello);
-        same(streamedText(events), "Hello there.", rules.complete, "the deltas");
-        const { message } = completed(events);
-        same(messageText(message), "Hello there.", rules.complete, "the text of message_completed");
-      },
-    },
-    {
-      name: "a reply has one terminal event, and only usage and raw chunks follow it",
-      run: async () => {
-        for (const scenario of [hello, twoCalls, inPieces]) {
-          const types = typesOf(await playedEvents(make, scenario));
-          const end = types.findIndex(isTerminal);
-          holds(end !== -1, rules.order, "a terminal event", types);
-          const trailing = types.slice(end + 1).filter((type) => type !== "usage" && type !== "raw_chunk");
-          holds(trailing.length === 0, rules.order, "only usage and raw_chunk after the terminal event", types);
-        }
-      },
-    },
-    {
-      name: "a text reply has the finish reason stop",
-      run: async () =>
-        same(completed(await playedEvents(make, hello)).finishReason, "stop", rules.complete, "finishReason"),
-    },
-    {
-      name: "the usage of a call is reported",
-      run: async () => {
-        const last = (await playedEvents(make, hello)).findLast((event) => event.type === "usage");
-        holds(last !== undefined, rules.usage, "a usage event", "none");
-        const { inputTokens, outputTokens }: Partial<Usage> = last.usage;
-        const expected = { inputTokens: 11, outputTokens: 7 };
-        same({ inputTokens, outputTokens }, expected, rules.usage, "the last usage");
-      },
-    },
-    {
-      name: "raw chunks are not emitted unless they are requested",
-      run: async () => {
-        const types = typesOf(await playedEvents(make, hello));
-        holds(!types.includes("raw_chunk"), rules.raw, "no raw_chunk", types);
-      },
-    },
-  ];
-}
-
-function toolCalls(make: Make): readonly ConformanceCase[] {
-  return [
-    {
-      name: "each tool call is started, then completed, with parsed arguments",
-      run: async () => {
-        const events = await playedEvents(make, twoCalls);
-        for (const { id, name, arguments: args } of twoCalls.calls) {
-          const callEvents = eventsOfCall(events, id);
-          const types = typesOf(callEvents).filter((type) => type !== "tool_call_delta");
-          same(types, ["tool_call_started", "tool_call_completed"], rules.calls, `the events of ${id}`);
-          same(typesOf(callEvents).at(-1), "tool_call_completed", rules.calls, `the last event of ${id}`);
-          const call = completedCall(events, id);
-          same({ name: call.name, arguments: call.arguments }, { name, arguments: args }, rules.calls, id);
-        }
-        const ids = twoCalls.calls.map(({ id }) => id);
-        const order = events.flatMap((event) => (event.type === "tool_call_completed" ? [event.id] : []));
-        same(order, ids, rules.calls, "the order of the calls");
-        const inMessage = completed(events).message.toolCalls.map(({ id }) => id);
-        same(inMessage, ids, rules.complete, "the calls of message_completed");
-      },
-    },
-    {
-      name: "rawArguments has the arguments as the model wrote them",
-      run: async () => {
-        // If the provider sends arguments as objects, there is no text: rawArguments is null.
-        for (const call of twoCalls.calls) {
-          const { rawArguments } = completedCall(await playedEvents(make, twoCalls), call.id);
-          if (rawArguments !== null) same(parsed(rawArguments), call.arguments, rules.calls, "the parsed rawArguments");
-        }
-        const { rawArguments } = completedCall(await playedEvents(make, inPieces), inPieces.id);
-        if (rawArguments === null) return;
-        same(rawArguments, inPieces.pieces.join(""), rules.calls, "rawArguments of a call with streamed arguments");
-      },
-    },
-    {
-      name: "streamed arguments add up",
-      run: async () => {
-        const events = await playedEvents(make, inPieces);
-        const pieces = events.flatMap((event) => (event.type === "tool_call_delta" ? [event.argumentsDelta] : []));
-        same(pieces.join(""), inPieces.pieces.join(""), rules.calls, "the deltas of the call");
-        const { arguments: args } = completedCall(events, inPieces.id);
-        same(args, parsed(inPieces.pieces.join("")), rules.calls, "the arguments");
-      },
-    },
-    {
-      name: "arguments that are not JSON are null, and rawArguments has their text",
-      run: async () => {
-        const { arguments: args, rawArguments } = completedCall(await playedEvents(make, badPieces), badPieces.id);
-        const expected = { args: null, rawArguments: badPieces.pieces.join("") };
-        same({ args, rawArguments }, expected, rules.calls, "the call");
-      },
-    },
-    {
-      name: "a reply with tool calls has the finish reason tool_calls",
-      run: async () => {
-        for (const scenario of [twoCalls, inPieces]) {
-          same(
-            completed(await playedEvents(make, scenario)).finishReason,
-            "tool_calls",
-            rules.complete,
-            "finishReason",
-          );
-        }
-      },
-    },
-  ];
-}
-
-function failureCase(make: Make, scenario: ProviderFails): ConformanceCase {
-  const { reason, status, retryAfterMs, requestId } = scenario;
+function replies(make: Make): Cases {
   return {
-    name: `${reason} is an error event with the details of the provider`,
-    run: async () => {
-      const events = await playedEvents(make, scenario);
-      const ends = events.filter(({ type }) => isTerminal(type));
-      const [end] = ends;
-      holds(
-        ends.length === 1 && end?.type === "error",
-        rules.answered,
-        "one error event as the terminal event",
-        typesOf(events),
-      );
-      const { error } = end;
-      holds(error.type === "adapter_error", rules.answered, "an adapter_error", error);
-      same(error.reason, reason, rules.answered, "the reason");
-      const retryable = retryableReasons.includes(reason);
-      same(error.retryable, retryable, "retryable follows from the reason", "retryable");
-      if (status !== null) same(error.status, status, rules.answered, "the status");
-      if (retryAfterMs !== null) same(error.retryAfterMs, retryAfterMs, rules.answered, "retryAfterMs");
-      if (requestId !== null) same(error.requestId, requestId, rules.answered, "the provider's requestId");
+    "the deltas and the completed message have the full text": async () => {
+      const events = await playedEvents(make, hello);
+      same(streamedText(events), "Hello there.", rules.complete, "the deltas");
+      const { message } = completed(events);
+      same(messageText(message), "Hello there.", rules.complete, "the text of message_completed");
+    },
+    "a reply has one terminal event, and only usage and raw chunks follow it": async () => {
+      for (const scenario of [hello, twoCalls, inPieces]) {
+        const types = typesOf(await playedEvents(make, scenario));
+        const end = types.findIndex(isTerminal);
+        holds(end !== -1, rules.order, "a terminal event", types);
+        const trailing = types.slice(end + 1).filter((type) => type !== "usage" && type !== "raw_chunk");
+        holds(trailing.length === 0, rules.order, "only usage and raw_chunk after the terminal event", types);
+      }
+    },
+    "a text reply has the finish reason stop": async () =>
+      same(completed(await playedEvents(make, hello)).finishReason, "stop", rules.complete, "finishReason"),
+    "the usage of a call is reported": async () => {
+      const last = (await playedEvents(make, hello)).findLast((event) => event.type === "usage");
+      holds(last !== undefined, rules.usage, "a usage event", "none");
+      const { inputTokens, outputTokens }: Partial<Usage> = last.usage;
+      const expected = { inputTokens: 11, outputTokens: 7 };
+      same({ inputTokens, outputTokens }, expected, rules.usage, "the last usage");
+    },
+    "raw chunks are not emitted unless they are requested": async () => {
+      const types = typesOf(await playedEvents(make, hello));
+      holds(!types.includes("raw_chunk"), rules.raw, "no raw_chunk", types);
     },
   };
 }
 
-function interruptions(make: Make): readonly ConformanceCase[] {
-  return [
-    {
-      name: "an interrupted stream is not reported as complete",
-      run: async () => {
-        const events = await playedEvents(make, interrupted);
-        same(streamedText(events), "Hello", rules.complete, "the received deltas");
-        const ends = typesOf(events).filter(isTerminal);
-        const isInterrupted = ends.length === 0 || written(ends) === '["error"]';
-        holds(isInterrupted, rules.cut, "no terminal event, or an error event", typesOf(events));
-      },
-    },
-    {
-      name: "returning early closes a stalled stream, at once and exactly once",
-      run: async () => {
-        const adapter = make(stalled);
-        const reading = open(adapter, new AbortController().signal)[Symbol.asyncIterator]();
-        await readText(reading, "Hello");
-        holds(reading.return !== undefined, rules.closes, "the iterator to have return()", "none");
-        await within(promptMs, reading.return(), rules.closes, "return() to resolve");
-        const after = await within(promptMs, reading.next(), rules.closes, "next() after return()");
-        holds(after.done === true, rules.closes, "no event after return()", after);
-        await reading.return();
-        closedOnce(adapter);
-      },
-    },
-    {
-      name: "aborting the signal ends a stalled stream, at once and exactly once",
-      run: async () => {
-        const adapter = make(stalled);
-        const stop = new AbortController();
-        const reading = open(adapter, stop.signal)[Symbol.asyncIterator]();
-        await readText(reading, "Hello");
-        const remaining = remainingEvents(reading);
-        stop.abort();
-        const types = typesOf(await within(promptMs, remaining, rules.closes, "the stream to end after the abort"));
-        holds(!types.includes("message_completed"), rules.cut, "no message_completed after the abort", types);
-        closedOnce(adapter);
-      },
-    },
-  ];
-}
-
-function preflightCase(make: Make, reason: PreflightReason): ConformanceCase {
+function toolCalls(make: Make): Cases {
   return {
-    name: `${reason} is thrown before the first event`,
-    run: async () => {
-      const { events, thrown } = await play(make, preflight(reason));
-      holds(events.length === 0, rules.thrown, "no event", typesOf(events));
-      const error = thrown?.error;
-      if (!isEverturnError(error)) throw broken(rules.thrown, "an Everturn error", error);
-      const allowed = reason === "missing_key" ? ["missing_key", "authentication_failed"] : [reason];
-      holds(allowed.includes(error.reason), rules.thrown, `the reason ${allowed.join(" or ")}`, error.reason);
+    "each tool call is started, then completed, with parsed arguments": async () => {
+      const events = await playedEvents(make, twoCalls);
+      for (const { id, name, arguments: args } of twoCalls.calls) {
+        const callEvents = eventsOfCall(events, id);
+        const types = typesOf(callEvents).filter((type) => type !== "tool_call_delta");
+        same(types, ["tool_call_started", "tool_call_completed"], rules.calls, `the events of ${id}`);
+        same(typesOf(callEvents).at(-1), "tool_call_completed", rules.calls, `the last event of ${id}`);
+        const call = completedCall(events, id);
+        same({ name: call.name, arguments: call.arguments }, { name, arguments: args }, rules.calls, id);
+      }
+      const ids = twoCalls.calls.map(({ id }) => id);
+      const order = events.flatMap((event) => (event.type === "tool_call_completed" ? [event.id] : []));
+      same(order, ids, rules.calls, "the order of the calls");
+      const inMessage = completed(events).message.toolCalls.map(({ id }) => id);
+      same(inMessage, ids, rules.complete, "the calls of message_completed");
+    },
+    "rawArguments has the arguments as the model wrote them": async () => {
+      // If the provider sends arguments as objects, there is no text: rawArguments is null.
+      for (const call of twoCalls.calls) {
+        const { rawArguments } = completedCall(await playedEvents(make, twoCalls), call.id);
+        if (rawArguments !== null) same(parsed(rawArguments), call.arguments, rules.calls, "the parsed rawArguments");
+      }
+      const { rawArguments } = completedCall(await playedEvents(make, inPieces), inPieces.id);
+      if (rawArguments === null) return;
+      same(rawArguments, inPieces.pieces.join(""), rules.calls, "rawArguments of a call with streamed arguments");
+    },
+    "streamed arguments add up": async () => {
+      const events = await playedEvents(make, inPieces);
+      const pieces = events.flatMap((event) => (event.type === "tool_call_delta" ? [event.argumentsDelta] : []));
+      same(pieces.join(""), inPieces.pieces.join(""), rules.calls, "the deltas of the call");
+      const { arguments: args } = completedCall(events, inPieces.id);
+      same(args, parsed(inPieces.pieces.join("")), rules.calls, "the arguments");
+    },
+    "arguments that are not JSON are null, and rawArguments has their text": async () => {
+      const { arguments: args, rawArguments } = completedCall(await playedEvents(make, badPieces), badPieces.id);
+      const expected = { args: null, rawArguments: badPieces.pieces.join("") };
+      same({ args, rawArguments }, expected, rules.calls, "the call");
+    },
+    "a reply with tool calls has the finish reason tool_calls": async () => {
+      for (const scenario of [twoCalls, inPieces]) {
+        same(completed(await playedEvents(make, scenario)).finishReason, "tool_calls", rules.complete, "finishReason");
+      }
     },
   };
 }
 
-function allScenarios(make: Make): readonly ConformanceCase[] {
-  return [
-    {
-      name: "a stream emits model events only",
-      run: async () => {
-        for (const scenario of everyScenario) {
-          const { events } = await play(make, scenario);
-          const otherEvent: unknown = events.find((event) => !isEvent(event) || !(event.type in modelEventTypes));
-          holds(otherEvent === undefined, rules.events, `model events for "${scenario.type}"`, otherEvent);
-        }
-      },
+function failureCases(make: Make): Cases {
+  const checkFailure = async (scenario: ProviderFails): Promise<void> => {
+    const { reason, status, retryAfterMs, requestId } = scenario;
+    const events = await playedEvents(make, scenario);
+    const ends = events.filter(({ type }) => isTerminal(type));
+    const [end] = ends;
+    const isError = ends.length === 1 && end?.type === "error";
+    holds(isError, rules.answered, "one error event as the terminal event", typesOf(events));
+    const { error } = end;
+    holds(error.type === "adapter_error", rules.answered, "an adapter_error", error);
+    same(error.reason, reason, rules.answered, "the reason");
+    const retryable = retryableReasons.includes(reason);
+    same(error.retryable, retryable, "retryable follows from the reason", "retryable");
+    if (status !== null) same(error.status, status, rules.answered, "the status");
+    if (retryAfterMs !== null) same(error.retryAfterMs, retryAfterMs, rules.answered, "retryAfterMs");
+    if (requestId !== null) same(error.requestId, requestId, rules.answered, "the provider's requestId");
+  };
+  return Object.fromEntries(
+    providerFailures.map((scenario) => [
+      `${scenario.reason} is an error event with the details of the provider`,
+      () => checkFailure(scenario),
+    ]),
+  );
+}
+
+function interruptions(make: Make): Cases {
+  return {
+    "an interrupted stream is not reported as complete": async () => {
+      const events = await playedEvents(make, interrupted);
+      same(streamedText(events), "Hello", rules.complete, "the received deltas");
+      const ends = typesOf(events).filter(isTerminal);
+      const isInterrupted = ends.length === 0 || written(ends) === '["error"]';
+      holds(isInterrupted, rules.cut, "no terminal event, or an error event", typesOf(events));
     },
-    {
-      name: "the API key of a call is in no event and no error",
-      run: async () => {
-        for (const scenario of everyScenario) {
-          const { events, thrown } = await play(make, scenario);
-          const error = thrown?.error;
-          const failure = isEverturnError(error) ? error.failure : null;
-          const outputs = [...events, failure, error instanceof Error ? error.message : null];
-          const leak = outputs.find((output) => written(output).includes(apiKey));
-          holds(leak === undefined, rules.secret, `no API key in the output of "${scenario.type}"`, leak);
-        }
-      },
+    "returning early closes a stalled stream, at once and exactly once": async () => {
+      const adapter = make(stalled);
+      const reading = open(adapter, new AbortController().signal)[Symbol.asyncIterator]();
+      await readText(reading, "Hello");
+      holds(reading.return !== undefined, rules.closes, "the iterator to have return()", "none");
+      await within(promptMs, reading.return(), rules.closes, "return() to resolve");
+      const after = await within(promptMs, reading.next(), rules.closes, "next() after return()");
+      holds(after.done === true, rules.closes, "no event after return()", after);
+      await reading.return();
+      closedOnce(adapter);
     },
-  ];
+    "aborting the signal ends a stalled stream, at once and exactly once": async () => {
+      const adapter = make(stalled);
+      const stop = new AbortController();
+      const reading = open(adapter, stop.signal)[Symbol.asyncIterator]();
+      await readText(reading, "Hello");
+      const remaining = remainingEvents(reading);
+      stop.abort();
+      const types = typesOf(await within(promptMs, remaining, rules.closes, "the stream to end after the abort"));
+      holds(!types.includes("message_completed"), rules.cut, "no message_completed after the abort", types);
+      closedOnce(adapter);
+    },
+  };
+}
+
+function preflightCases(make: Make): Cases {
+  const checkThrown = async (reason: PreflightReason): Promise<void> => {
+    const { events, thrown } = await play(make, preflight(reason));
+    holds(events.length === 0, rules.thrown, "no event", typesOf(events));
+    const error = thrown?.error;
+    if (!isEverturnError(error)) throw broken(rules.thrown, "an Everturn error", error);
+    const allowed = reason === "missing_key" ? ["missing_key", "authentication_failed"] : [reason];
+    holds(allowed.includes(error.reason), rules.thrown, `the reason ${allowed.join(" or ")}`, error.reason);
+  };
+  return Object.fromEntries(
+    preflightReasons.map((reason) => [`${reason} is thrown before the first event`, () => checkThrown(reason)]),
+  );
+}
+
+function allScenarios(make: Make): Cases {
+  return {
+    "a stream emits model events only": async () => {
+      for (const scenario of everyScenario) {
+        const { events } = await play(make, scenario);
+        const otherEvent: unknown = events.find((event) => !isEvent(event) || !(event.type in modelEventTypes));
+        holds(otherEvent === undefined, rules.events, `model events for "${scenario.type}"`, otherEvent);
+      }
+    },
+    "the API key of a call is in no event and no error": async () => {
+      for (const scenario of everyScenario) {
+        const { events, thrown } = await play(make, scenario);
+        const error = thrown?.error;
+        const failure = isEverturnError(error) ? error.failure : null;
+        const outputs = [...events, failure, error instanceof Error ? error.message : null];
+        const leak = outputs.find((output) => written(output).includes(apiKey));
+        holds(leak === undefined, rules.secret, `no API key in the output of "${scenario.type}"`, leak);
+      }
+    },
+  };
 }
 
 const everyScenario: readonly AdapterScenario[] = [

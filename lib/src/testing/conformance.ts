@@ -13,6 +13,14 @@ export type ConformanceCase = {
   readonly run: () => Promise<void>;
 };
 
+/** What runs each case, by the name of the case. */
+export type Cases = { readonly [name: string]: () => Promise<void> };
+
+/** The cases in the order of their names in the object. */
+export function casesOf(cases: Cases): readonly ConformanceCase[] {
+  return Object.entries(cases).map(([name, run]) => ({ name, run }));
+}
+
 /** How long a case waits for something that must happen, in milliseconds. */
 export const patienceMs = 5000;
 /** How long a case waits for something that must happen at once, in milliseconds. */

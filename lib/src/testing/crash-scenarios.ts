@@ -96,21 +96,18 @@ const of = (adapter: Adapter, fields: Omit<EngineFields, "context" | "adapter" |
 
 const all: readonly Tool[] = [simpleTool("look", "safe"), simpleTool("pay", "never"), simpleTool("send", "ask")];
 
-type Fields = Omit<CrashScenario, "name" | "session" | "engines">;
-
 const scenario = (
   name: string,
   make: (process: CrashableProcess) => Engine,
-  fields: Partial<Fields> = {},
+  script: CrashScenario["script"] = async ({ runtime, untilIdle }) => {
+    await untilIdle(runtime.start("Begin.", { id: "s", key: "start" }));
+  },
 ): CrashScenario => ({
   name,
   session: "s",
   engines: (process) => ({ default: make(process) }),
-  script: async ({ runtime, untilIdle }) => {
-    await untilIdle(runtime.start("Begin.", { id: "s", key: "start" }));
-  },
+  script,
   unknownResult: "a person looked: it was done",
-  ...fields,
 });
 
 const codeLanguage = "plan";
@@ -206,12 +203,10 @@ export const crashScenarios: readonly CrashScenario[] = [
       of(inOrder(calls(0, "ask", "look"), say("Oslo it is."), say("Bye.")), {
         tools: [...all, simpleTool("ask", "safe", () => askUser("Which city?"))],
       }),
-    {
-      script: async ({ runtime, untilIdle }) => {
-        await untilIdle(runtime.start("Book a flight.", { id: "s", key: "start" }));
-        await untilIdle(runtime.reply("s", "Oslo.", { key: "answer" }));
-        await untilIdle(runtime.reply("s", "Thanks.", { key: "thanks" }));
-      },
+    async ({ runtime, untilIdle }) => {
+      await untilIdle(runtime.start("Book a flight.", { id: "s", key: "start" }));
+      await untilIdle(runtime.reply("s", "Oslo.", { key: "answer" }));
+      await untilIdle(runtime.reply("s", "Thanks.", { key: "thanks" }));
     },
   ),
 
@@ -221,11 +216,9 @@ export const crashScenarios: readonly CrashScenario[] = [
       of(inOrder(calls(0, "ask"), say("Oslo it is.")), {
         tools: [simpleTool("ask", "safe", () => askUser("Which city?", { answerAs: "tool_result" }))],
       }),
-    {
-      script: async ({ runtime, untilIdle }) => {
-        await untilIdle(runtime.start("Book a flight.", { id: "s", key: "start" }));
-        await untilIdle(runtime.reply("s", "Oslo.", { key: "answer" }));
-      },
+    async ({ runtime, untilIdle }) => {
+      await untilIdle(runtime.start("Book a flight.", { id: "s", key: "start" }));
+      await untilIdle(runtime.reply("s", "Oslo.", { key: "answer" }));
     },
   ),
 
@@ -238,13 +231,11 @@ export const crashScenarios: readonly CrashScenario[] = [
         tools: [approvedTool("charge", "never"), approvedTool("wipe", "never"), approvedTool("read", "safe")],
       });
     },
-    {
-      script: async ({ runtime, untilIdle }) => {
-        await untilIdle(runtime.start("Charge it, wipe it.", { id: "s", key: "start" }));
-        await untilIdle(runtime.decide("s", "c0-0", { type: "approve", by: "ada" }, { key: "charge" }));
-        await untilIdle(runtime.decide("s", "c0-1", { type: "deny", reason: "no" }, { key: "wipe" }));
-        await untilIdle(runtime.decide("s", "c0-2", { type: "approve", arguments: { edited: true } }, { key: "read" }));
-      },
+    async ({ runtime, untilIdle }) => {
+      await untilIdle(runtime.start("Charge it, wipe it.", { id: "s", key: "start" }));
+      await untilIdle(runtime.decide("s", "c0-0", { type: "approve", by: "ada" }, { key: "charge" }));
+      await untilIdle(runtime.decide("s", "c0-1", { type: "deny", reason: "no" }, { key: "wipe" }));
+      await untilIdle(runtime.decide("s", "c0-2", { type: "approve", arguments: { edited: true } }, { key: "read" }));
     },
   ),
 
@@ -259,12 +250,10 @@ export const crashScenarios: readonly CrashScenario[] = [
       });
       return of(inOrder(calls(0, "manual", "look", "manual"), say("Both are there.")), { tools: [...all, manual] });
     },
-    {
-      script: async ({ runtime, untilIdle }) => {
-        await untilIdle(runtime.start("Begin.", { id: "s", key: "start" }));
-        await untilIdle(runtime.submitToolResults("s", [["c0-0", "first"]], { key: "first" }));
-        await untilIdle(runtime.submitToolResults("s", [["c0-2", { second: true }]], { key: "second" }));
-      },
+    async ({ runtime, untilIdle }) => {
+      await untilIdle(runtime.start("Begin.", { id: "s", key: "start" }));
+      await untilIdle(runtime.submitToolResults("s", [["c0-0", "first"]], { key: "first" }));
+      await untilIdle(runtime.submitToolResults("s", [["c0-2", { second: true }]], { key: "second" }));
     },
   ),
 
@@ -328,13 +317,11 @@ export const crashScenarios: readonly CrashScenario[] = [
       of(inOrder(calls(0, "look"), calls(1, "wait"), say("Never said."), say("Another time.")), {
         tools: [...all, abortedTool(process)],
       }),
-    {
-      script: async ({ runtime, process, untilIdle }) => {
-        const turn = await runtime.start("Begin.", { id: "s", key: "start" });
-        await Promise.race([process.reached("waiting"), turn.result]);
-        await runtime.cancel("s", { reason: "enough", ...(turn.turnId === null ? {} : { turnId: turn.turnId }) });
-        await untilIdle(runtime.reply("s", "Go on.", { key: "go on" }));
-      },
+    async ({ runtime, process, untilIdle }) => {
+      const turn = await runtime.start("Begin.", { id: "s", key: "start" });
+      await Promise.race([process.reached("waiting"), turn.result]);
+      await runtime.cancel("s", { reason: "enough", ...(turn.turnId === null ? {} : { turnId: turn.turnId }) });
+      await untilIdle(runtime.reply("s", "Go on.", { key: "go on" }));
     },
   ),
 
@@ -345,16 +332,14 @@ export const crashScenarios: readonly CrashScenario[] = [
       of(inOrder(calls(0, "wait"), calls(1, "pay"), say("Noted.")), {
         tools: [...all, waitingTool(process)],
       }),
-    {
-      script: async ({ runtime, process, untilIdle }) => {
-        const turn = await runtime.start("Begin.", { id: "s", key: "start" });
-        await Promise.race([process.reached("waiting"), turn.result]);
-        await runtime.steer("s", "And hurry.", { id: "hurry" });
-        await runtime.steer("s", { type: "transient", message: user("It is noon.") }, { id: "note" });
-        await runtime.steer("s", { type: "cause", cause: alarm }, { id: "alarm" });
-        process.release("steered");
-        await untilIdle(Promise.resolve(turn));
-      },
+    async ({ runtime, process, untilIdle }) => {
+      const turn = await runtime.start("Begin.", { id: "s", key: "start" });
+      await Promise.race([process.reached("waiting"), turn.result]);
+      await runtime.steer("s", "And hurry.", { id: "hurry" });
+      await runtime.steer("s", { type: "transient", message: user("It is noon.") }, { id: "note" });
+      await runtime.steer("s", { type: "cause", cause: alarm }, { id: "alarm" });
+      process.release("steered");
+      await untilIdle(Promise.resolve(turn));
     },
   ),
 
@@ -365,15 +350,13 @@ export const crashScenarios: readonly CrashScenario[] = [
       of(inOrder(calls(0, "look"), calls(1, "wait"), say("Interrupted."), say("Queued.")), {
         tools: [...all, abortedTool(process)],
       }),
-    {
-      script: async ({ runtime, process, untilIdle }) => {
-        const turn = await runtime.start("Begin.", { id: "s", key: "start" });
-        await Promise.race([process.reached("waiting"), turn.result]);
-        const queued = runtime.send("s", "And then this.", { whenBusy: "queue", key: "then" });
-        await queued;
-        await runtime.send("s", "Stop. Do this.", { whenBusy: "interrupt", key: "stop" });
-        await untilIdle(queued);
-      },
+    async ({ runtime, process, untilIdle }) => {
+      const turn = await runtime.start("Begin.", { id: "s", key: "start" });
+      await Promise.race([process.reached("waiting"), turn.result]);
+      const queued = runtime.send("s", "And then this.", { whenBusy: "queue", key: "then" });
+      await queued;
+      await runtime.send("s", "Stop. Do this.", { whenBusy: "interrupt", key: "stop" });
+      await untilIdle(queued);
     },
   ),
 
@@ -383,19 +366,17 @@ export const crashScenarios: readonly CrashScenario[] = [
       of(inOrder(say("First."), calls(1, "wait"), say("Second.")), {
         tools: [...all, waitingTool(process)],
       }),
-    {
-      script: async ({ runtime, process, untilIdle }) => {
-        // Only the end of this turn is awaited: in a later process the next turn is already open and waits for the
-        // input below.
-        await (
-          await runtime.start("Begin.", { id: "s", key: "start" })
-        ).result;
-        const turn = await runtime.step("s", { key: "step" });
-        await Promise.race([process.reached("waiting"), turn.result]);
-        await runtime.steer("s", "One more thing.", { id: "more" });
-        process.release("steered");
-        await untilIdle(Promise.resolve(turn));
-      },
+    async ({ runtime, process, untilIdle }) => {
+      // Only the end of this turn is awaited: in a later process the next turn is already open and waits for the
+      // input below.
+      await (
+        await runtime.start("Begin.", { id: "s", key: "start" })
+      ).result;
+      const turn = await runtime.step("s", { key: "step" });
+      await Promise.race([process.reached("waiting"), turn.result]);
+      await runtime.steer("s", "One more thing.", { id: "more" });
+      process.release("steered");
+      await untilIdle(Promise.resolve(turn));
     },
   ),
 
@@ -412,13 +393,11 @@ export const crashScenarios: readonly CrashScenario[] = [
         }),
         { tools: all, retry: false },
       ),
-    {
-      script: async ({ runtime, untilIdle }) => {
-        await untilIdle(runtime.start("Begin.", { id: "s", key: "start" }));
-        const view = await runtime.get("s", { messages: 0 });
-        if (view?.session.status === "error") await runtime.recover("s");
-        await untilIdle(runtime.reply("s", "Again.", { key: "again" }));
-      },
+    async ({ runtime, untilIdle }) => {
+      await untilIdle(runtime.start("Begin.", { id: "s", key: "start" }));
+      const view = await runtime.get("s", { messages: 0 });
+      if (view?.session.status === "error") await runtime.recover("s");
+      await untilIdle(runtime.reply("s", "Again.", { key: "again" }));
     },
   ),
 
@@ -443,12 +422,10 @@ export const crashScenarios: readonly CrashScenario[] = [
         }),
         { tools: [...all, approvedTool("charge", "never")], protocol: guessing, projector: counting },
       ),
-    {
-      script: async ({ runtime, untilIdle }) => {
-        await untilIdle(runtime.start("Guess.", { id: "s", key: "start" }));
-        await untilIdle(runtime.decide("s", "c1-1", { type: "approve", by: "ada" }, { key: "charge" }));
-        await untilIdle(runtime.reply("s", "Another word.", { key: "again" }));
-      },
+    async ({ runtime, untilIdle }) => {
+      await untilIdle(runtime.start("Guess.", { id: "s", key: "start" }));
+      await untilIdle(runtime.decide("s", "c1-1", { type: "approve", by: "ada" }, { key: "charge" }));
+      await untilIdle(runtime.reply("s", "Another word.", { key: "again" }));
     },
   ),
 
@@ -486,13 +463,15 @@ export const crashScenarios: readonly CrashScenario[] = [
     ),
   ),
 
-  scenario("single steps", () => of(inOrder(say("Hello."), calls(1, "pay", "look"), say("Done.")), { tools: all }), {
-    script: async ({ runtime, untilIdle }) => {
+  scenario(
+    "single steps",
+    () => of(inOrder(say("Hello."), calls(1, "pay", "look"), say("Done.")), { tools: all }),
+    async ({ runtime, untilIdle }) => {
       await untilIdle(runtime.start("Begin.", { id: "s", key: "start" }));
       await untilIdle(runtime.step("s", { key: "first step" }));
       await untilIdle(runtime.step("s", { key: "second step" }));
     },
-  }),
+  ),
 
   scenario("a budget that is used up", () =>
     of(inOrder(calls(0, "look"), calls(1, "pay"), calls(2, "look"), say("Never said.")), {
@@ -509,14 +488,12 @@ export const crashScenarios: readonly CrashScenario[] = [
         protocol: { type: "code", executor: planExecutor },
       });
     },
-    {
-      script: async ({ runtime, untilIdle }) => {
-        await untilIdle(runtime.start("Begin.", { id: "s", key: "start" }));
-        const view = await runtime.get("s", { messages: 0 });
-        const call = view?.session.pendingToolCalls.find(({ name }) => name === "charge");
-        if (call !== undefined) await untilIdle(runtime.decide("s", call.id, { type: "approve" }, { key: "charge" }));
-        await untilIdle(runtime.reply("s", "The first.", { key: "answer" }));
-      },
+    async ({ runtime, untilIdle }) => {
+      await untilIdle(runtime.start("Begin.", { id: "s", key: "start" }));
+      const view = await runtime.get("s", { messages: 0 });
+      const call = view?.session.pendingToolCalls.find(({ name }) => name === "charge");
+      if (call !== undefined) await untilIdle(runtime.decide("s", call.id, { type: "approve" }, { key: "charge" }));
+      await untilIdle(runtime.reply("s", "The first.", { key: "answer" }));
     },
   ),
 
@@ -526,14 +503,12 @@ export const crashScenarios: readonly CrashScenario[] = [
       const manual = tool({ name: "manual", description: "Done elsewhere.", schema: { type: "object" }, manual: true });
       return of(inOrder(calls(0, "manual", "pay"), say("It is there.")), { tools: [...all, manual] });
     },
-    {
-      script: async ({ runtime, untilIdle }) => {
-        await untilIdle(runtime.start("Begin.", { id: "s", key: "start" }));
-        const view = await runtime.get("s", { messages: 0 });
-        if (view?.session.pendingToolCalls.length !== 1) return;
-        const completion = await runtime.complete(await runtime.token("s", "c0-0"), { type: "result", value: "done" });
-        if (completion.type === "completed") await untilIdle(Promise.resolve(completion.turn));
-      },
+    async ({ runtime, untilIdle }) => {
+      await untilIdle(runtime.start("Begin.", { id: "s", key: "start" }));
+      const view = await runtime.get("s", { messages: 0 });
+      if (view?.session.pendingToolCalls.length !== 1) return;
+      const completion = await runtime.complete(await runtime.token("s", "c0-0"), { type: "result", value: "done" });
+      if (completion.type === "completed") await untilIdle(Promise.resolve(completion.turn));
     },
   ),
 

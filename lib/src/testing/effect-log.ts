@@ -13,6 +13,7 @@ import type { Batch, Put, Row, JournalRow } from "../durable/internal.ts";
 
 import { canonicalJson } from "../core/kernel/internal.ts";
 import { decidedArguments, totalTokens } from "../core/model/internal.ts";
+import { isObject } from "../core/model/parse/reading.ts";
 import { readValue } from "../durable/internal.ts";
 
 /** The kind of an effect: a model call, a tool, a code cell, or the hook before a tool. */
@@ -292,10 +293,6 @@ function rowOf({ key, tag, value }: Put): Row {
 
 function objectOf(value: Json): JsonObject {
   return isObject(value) ? value : {};
-}
-
-function isObject(value: Json): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function providerOf(failure: object): string | null {

@@ -5,7 +5,7 @@ import type { Json, ToolFailure } from "../core/model/internal.ts";
 import type { ConformanceCase } from "./conformance.ts";
 
 import { toolFailure } from "../core/model/internal.ts";
-import { broken, holds, same } from "./conformance.ts";
+import { broken, casesOf, holds, same } from "./conformance.ts";
 
 const rules = {
   text: "text is encoded unchanged",
@@ -28,58 +28,40 @@ export function encoderSuite(encode: ToolResultEncoder): readonly ConformanceCas
     for (const value of values)
       same(parsed(encodedText(encode, value)), value, rules.json, "the encoded text, parsed as JSON,");
   };
-  return [
-    {
-      name: "text is encoded unchanged",
-      run: async () => {
-        for (const text of ["sunny", 'a "quoted" word', "two\nlines", '{"looks":"like JSON"}', "æ–🙂"]) {
-          same(encodedText(encode, text), text, rules.text, "the encoded text");
-        }
-      },
+  return casesOf({
+    "text is encoded unchanged": async () => {
+      for (const text of ["sunny", 'a "quoted" word', "two\nlines", '{"looks":"like JSON"}', "æ–🙂"]) {
+        same(encodedText(encode, text), text, rules.text, "the encoded text");
+      }
     },
-    { name: "an object is encoded as JSON", run: async () => reads({ celsius: 21, where: { city: "Oslo" } }, {}) },
-    { name: "an array is encoded as JSON", run: async () => reads([1, "two", [3], { four: 4 }, null], []) },
-    {
-      name: "integers, booleans and null are encoded as JSON",
-      run: async () => reads(0, -7, 42, true, false, null),
+    "an object is encoded as JSON": async () => reads({ celsius: 21, where: { city: "Oslo" } }, {}),
+    "an array is encoded as JSON": async () => reads([1, "two", [3], { four: 4 }, null], []),
+    "integers, booleans and null are encoded as JSON": async () => reads(0, -7, 42, true, false, null),
+    "fractions are encoded as JSON without loss": async () => reads(0.1, -2.5, 1e-7, 1e21, 0.1 + 0.2),
+    "a value is encoded without its wrapper object": async () => {
+      same(encodedText(encode, 42), "42", rules.bare, "the encoded number");
+      same(encodedText(encode, "done"), "done", rules.bare, "the encoded string");
+      const wrapperLike = { type: "ok", value: 1 };
+      same(parsed(encodedText(encode, wrapperLike)), wrapperLike, rules.bare, "an object that looks like a wrapper");
     },
-    { name: "fractions are encoded as JSON without loss", run: async () => reads(0.1, -2.5, 1e-7, 1e21, 0.1 + 0.2) },
-    {
-      name: "a value is encoded without its wrapper object",
-      run: async () => {
-        same(encodedText(encode, 42), "42", rules.bare, "the encoded number");
-        same(encodedText(encode, "done"), "done", rules.bare, "the encoded string");
-        const wrapperLike = { type: "ok", value: 1 };
-        same(parsed(encodedText(encode, wrapperLike)), wrapperLike, rules.bare, "an object that looks like a wrapper");
-      },
+    "the message of a failure is encoded": async () => {
+      const text = plainText(encode({ type: "error", failure }));
+      const quoted = JSON.stringify(failure.message).slice(1, -1);
+      const hasMessage = text.includes(failure.message) || text.includes(quoted);
+      holds(hasMessage, rules.failure, `the message ${failure.message}`, text);
     },
-    {
-      name: "the message of a failure is encoded",
-      run: async () => {
-        const text = plainText(encode({ type: "error", failure }));
-        const quoted = JSON.stringify(failure.message).slice(1, -1);
-        const hasMessage = text.includes(failure.message) || text.includes(quoted);
-        holds(hasMessage, rules.failure, `the message ${failure.message}`, text);
-      },
+    "the details of a failure for the program are not encoded": async () => {
+      const text = plainText(encode({ type: "error", failure }));
+      holds(!text.includes("4f9a"), rules.failure, "no raw, no cause, no metadata", text);
     },
-    {
-      name: "the details of a failure for the program are not encoded",
-      run: async () => {
-        const text = plainText(encode({ type: "error", failure }));
-        holds(!text.includes("4f9a"), rules.failure, "no raw, no cause, no metadata", text);
-      },
+    "encoding is deterministic": async () => {
+      const value = { b: [1, { d: null, c: "x" }], a: 0.5 };
+      const [first, second] = [encode({ type: "ok", value }), encode({ type: "ok", value: structuredClone(value) })];
+      same(second, first, rules.pure, "the second encoding");
+      const failed = encode({ type: "error", failure });
+      same(encode({ type: "error", failure }), failed, rules.pure, "the second encoding of a failure");
     },
-    {
-      name: "encoding is deterministic",
-      run: async () => {
-        const value = { b: [1, { d: null, c: "x" }], a: 0.5 };
-        const [first, second] = [encode({ type: "ok", value }), encode({ type: "ok", value: structuredClone(value) })];
-        same(second, first, rules.pure, "the second encoding");
-        const failed = encode({ type: "error", failure });
-        same(encode({ type: "error", failure }), failed, rules.pure, "the second encoding of a failure");
-      },
-    },
-  ];
+  });
 }
 
 function encodedText(encode: ToolResultEncoder, value: Json): string {

@@ -2,12 +2,12 @@
 
 import type { CellLimits, CellResult, CodeExecutor, ToolContext, ToolExecutor } from "../core/engine/internal.ts";
 import type { CellCall, Json, JsonObject, ToolOutcome } from "../core/model/internal.ts";
-import type { ConformanceCase } from "./conformance.ts";
+import type { Cases, ConformanceCase } from "./conformance.ts";
 
 import { systemClock } from "../core/clock/clock.ts";
 import { askUser, defaultCellLimits, engine, fail, halt, tool } from "../core/engine/internal.ts";
 import { toolCall, toolFailure, toolSpec } from "../core/model/internal.ts";
-import { broken, holds, patienceMs, same, thrownBy, within } from "./conformance.ts";
+import { broken, casesOf, holds, patienceMs, same, thrownBy, within } from "./conformance.ts";
 
 const rules = {
   passes: "the executor returns the value of the handler unchanged",
@@ -22,69 +22,47 @@ const rules = {
  * pass all of them.
  */
 export function executorSuite(execute: ToolExecutor): readonly ConformanceCase[] {
-  const passes = (name: string, returned: unknown): ConformanceCase => ({
-    name,
-    run: async () => unchanged(await executionResult(execute, () => returned), returned),
-  });
-  const raises = (name: string, handler: (error: Error) => unknown): ConformanceCase => ({
-    name,
-    run: async () => {
-      const error = new Error("broken");
-      const thrown = await thrownBy(() => executionResult(execute, () => handler(error)));
-      holds(
-        thrown?.error === error,
-        rules.thrown,
-        "the error object of the handler",
-        thrown?.error ?? "nothing thrown",
-      );
+  const passes = async (returned: unknown): Promise<void> =>
+    unchanged(await executionResult(execute, () => returned), returned);
+  const raises = async (handler: (error: Error) => unknown): Promise<void> => {
+    const error = new Error("broken");
+    const thrown = await thrownBy(() => executionResult(execute, () => handler(error)));
+    const isSame = thrown?.error === error;
+    holds(isSame, rules.thrown, "the error object of the handler", thrown?.error ?? "nothing thrown");
+  };
+  return casesOf({
+    "a returned value is passed on unchanged": () => passes({ celsius: 21, list: [1, null, "x"] }),
+    "the value of a returned promise is passed on unchanged": async () => {
+      const value = { celsius: 21 };
+      unchanged(await executionResult(execute, () => Promise.resolve(value)), value);
+    },
+    "askUser is passed on unchanged": () => passes(askUser("Which one?", { answerAs: "tool_result", hint: "a or b" })),
+    "halt is passed on unchanged": () => passes(halt("out_of_stock", { left: 0 })),
+    "fail is passed on unchanged": () => passes(fail("no such flight")),
+    "an error that a handler throws is passed on unchanged": () =>
+      raises((error) => {
+        throw error;
+      }),
+    "an error that a handler rejects with is passed on unchanged": () =>
+      raises(async (error) => {
+        throw error;
+      }),
+    "a generator reports its progress and returns its value": async () => drains(execute, generator),
+    "an async generator reports its progress and returns its value": async () => drains(execute, asyncGenerator),
+    "arguments and context reach the handler unchanged": async () => {
+      const seen: unknown[] = [];
+      const args = { city: "Oslo", days: [1, 2] };
+      await executionResult(execute, (...handlerArguments) => void seen.push(...handlerArguments), args);
+      same(seen[0], { city: "Oslo", days: [1, 2] }, rules.verbatim, "the arguments");
+      holds(seen[1] === context, rules.verbatim, "the context object of the call", seen[1]);
+      same(context.context, { user: "u1" }, rules.verbatim, "the context of the caller");
+    },
+    "the handler runs exactly once, before the executor returns its value": async () => {
+      let runs = 0;
+      await executionResult(execute, () => (runs += 1));
+      same(runs, 1, rules.once, "the number of handler runs");
     },
   });
-  return [
-    passes("a returned value is passed on unchanged", { celsius: 21, list: [1, null, "x"] }),
-    {
-      name: "the value of a returned promise is passed on unchanged",
-      run: async () => {
-        const value = { celsius: 21 };
-        unchanged(await executionResult(execute, () => Promise.resolve(value)), value);
-      },
-    },
-    passes("askUser is passed on unchanged", askUser("Which one?", { answerAs: "tool_result", hint: "a or b" })),
-    passes("halt is passed on unchanged", halt("out_of_stock", { left: 0 })),
-    passes("fail is passed on unchanged", fail("no such flight")),
-    raises("an error that a handler throws is passed on unchanged", (error) => {
-      throw error;
-    }),
-    raises("an error that a handler rejects with is passed on unchanged", async (error) => {
-      throw error;
-    }),
-    {
-      name: "a generator reports its progress and returns its value",
-      run: async () => drains(execute, generator),
-    },
-    {
-      name: "an async generator reports its progress and returns its value",
-      run: async () => drains(execute, asyncGenerator),
-    },
-    {
-      name: "arguments and context reach the handler unchanged",
-      run: async () => {
-        const seen: unknown[] = [];
-        const args = { city: "Oslo", days: [1, 2] };
-        await executionResult(execute, (...handlerArguments) => void seen.push(...handlerArguments), args);
-        same(seen[0], { city: "Oslo", days: [1, 2] }, rules.verbatim, "the arguments");
-        holds(seen[1] === context, rules.verbatim, "the context object of the call", seen[1]);
-        same(context.context, { user: "u1" }, rules.verbatim, "the context of the caller");
-      },
-    },
-    {
-      name: "the handler runs exactly once, before the executor returns its value",
-      run: async () => {
-        let runs = 0;
-        await executionResult(execute, () => (runs += 1));
-        same(runs, 1, rules.once, "the number of handler runs");
-      },
-    },
-  ];
 }
 
 const context: ToolContext = {
@@ -229,157 +207,120 @@ export function codeExecutorSuite(
   cells: CodeCells = javascriptCells,
 ): readonly ConformanceCase[] {
   const run: RunCell = (code, calls = [], limits = {}) => runCell(make(), code, calls, limits);
-  return [...endings(run, cells), ...cellCalls(run, cells), ...divergences(run, cells), ...limitCases(run, cells)];
+  return casesOf({
+    ...endings(run, cells),
+    ...cellCalls(run, cells),
+    ...divergences(run, cells),
+    ...limitCases(run, cells),
+  });
 }
 
 type RunCell = (code: string, calls?: readonly CellCall[], limits?: Partial<CellLimits>) => Promise<CellResult>;
 
-function endings(run: RunCell, cells: CodeCells): readonly ConformanceCase[] {
-  return [
-    {
-      name: "the observations have what a cell prints, in order",
-      run: async () => {
-        const { observations, error } = finished(await run(cells.prints), cellRules.prints);
-        const lines = observations.join("\n").trim().split(/\s+/);
-        same({ lines, error }, { lines: ["one", "two"], error: null }, cellRules.prints, "the printed lines");
-      },
+function endings(run: RunCell, cells: CodeCells): Cases {
+  return {
+    "the observations have what a cell prints, in order": async () => {
+      const { observations, error } = finished(await run(cells.prints), cellRules.prints);
+      const lines = observations.join("\n").trim().split(/\s+/);
+      same({ lines, error }, { lines: ["one", "two"], error: null }, cellRules.prints, "the printed lines");
     },
-    {
-      name: "a cell returns the value it finishes with",
-      run: async () => {
-        const { finish } = finished(await run(cells.finishes), cellRules.ends);
-        same(finish, { type: "value", value: { answer: 42 } }, cellRules.ends, "finish");
-      },
+    "a cell returns the value it finishes with": async () => {
+      const { finish } = finished(await run(cells.finishes), cellRules.ends);
+      same(finish, { type: "value", value: { answer: 42 } }, cellRules.ends, "finish");
     },
-    {
-      name: "a cell returns the value it gives up with",
-      run: async () => {
-        const { finish } = finished(await run(cells.givesUp), cellRules.ends);
-        same(finish, { type: "error", value: "no way" }, cellRules.ends, "finish");
-      },
+    "a cell returns the value it gives up with": async () => {
+      const { finish } = finished(await run(cells.givesUp), cellRules.ends);
+      same(finish, { type: "error", value: "no way" }, cellRules.ends, "finish");
     },
-    {
-      name: "an uncaught error is the error of the cell",
-      run: async () => checkError(await run(cells.throws), "broken"),
-    },
-  ];
+    "an uncaught error is the error of the cell": async () => checkError(await run(cells.throws), "broken"),
+  };
 }
 
-function cellCalls(run: RunCell, cells: CodeCells): readonly ConformanceCase[] {
-  return [
-    {
-      name: "a cell stops at a call and continues with the answer",
-      run: async () => {
-        same(requestedCalls(await run(cells.asksInTurn)), [firstCall], cellRules.calls, "the first calls");
-        const second = { name: "second", arguments: { n: 5 } };
+function cellCalls(run: RunCell, cells: CodeCells): Cases {
+  return {
+    "a cell stops at a call and continues with the answer": async () => {
+      same(requestedCalls(await run(cells.asksInTurn)), [firstCall], cellRules.calls, "the first calls");
+      const second = { name: "second", arguments: { n: 5 } };
+      same(
+        requestedCalls(await run(cells.asksInTurn, [answered(firstCall, 5)])),
+        [second],
+        cellRules.calls,
+        "the next calls",
+      );
+      const { finish } = finished(
+        await run(cells.asksInTurn, [answered(firstCall, 5), answered(second, { sum: 6 })]),
+        cellRules.calls,
+      );
+      same(finish?.value, { sum: 6 }, cellRules.calls, "the value of the cell");
+    },
+    "concurrent calls are returned together, in call order": async () => {
+      same(requestedCalls(await run(cells.asksTogether)), [firstCall, secondCall], cellRules.together, "the calls");
+      const answers = [answered(firstCall, "a"), answered(secondCall, "b")];
+      const { finish } = finished(await run(cells.asksTogether, answers), cellRules.together);
+      same(finish?.value, ["a", "b"], cellRules.together, "the answers");
+    },
+    "a failed call throws at the call and can be caught": async () => {
+      const { observations, error } = finished(await run(cells.catches, [failed(firstCall)]), cellRules.calls);
+      const caught = error === null && observations.join("\n").includes("no such flight");
+      holds(caught, cellRules.calls, 'the message "no such flight" printed, and no error', { observations, error });
+    },
+    "a failed call that is not caught is the error of the cell": async () =>
+      checkError(await run(cells.asksInTurn, [failed(firstCall)]), "no such flight"),
+    "the same code with the same answers makes the same calls": async () => {
+      for (const answers of [[], [answered(firstCall, 5)]]) {
+        const before = requestedCalls(await run(cells.asksInTurn, answers));
         same(
-          requestedCalls(await run(cells.asksInTurn, [answered(firstCall, 5)])),
-          [second],
-          cellRules.calls,
-          "the next calls",
+          requestedCalls(await run(cells.asksInTurn, answers)),
+          before,
+          cellRules.again,
+          "the calls of the second run",
         );
-        const { finish } = finished(
-          await run(cells.asksInTurn, [answered(firstCall, 5), answered(second, { sum: 6 })]),
-          cellRules.calls,
-        );
-        same(finish?.value, { sum: 6 }, cellRules.calls, "the value of the cell");
-      },
+      }
     },
-    {
-      name: "concurrent calls are returned together, in call order",
-      run: async () => {
-        same(requestedCalls(await run(cells.asksTogether)), [firstCall, secondCall], cellRules.together, "the calls");
-        const answers = [answered(firstCall, "a"), answered(secondCall, "b")];
-        const { finish } = finished(await run(cells.asksTogether, answers), cellRules.together);
-        same(finish?.value, ["a", "b"], cellRules.together, "the answers");
-      },
+    "a cell has no clock and no random numbers": async () => {
+      const before = finished(await run(cells.looksAround), cellRules.again);
+      await systemClock.sleep(20);
+      const after = finished(await run(cells.looksAround), cellRules.again);
+      same(after, before, cellRules.again, "the result of a later run");
     },
-    {
-      name: "a failed call throws at the call and can be caught",
-      run: async () => {
-        const { observations, error } = finished(await run(cells.catches, [failed(firstCall)]), cellRules.calls);
-        const caught = error === null && observations.join("\n").includes("no such flight");
-        holds(caught, cellRules.calls, 'the message "no such flight" printed, and no error', { observations, error });
-      },
-    },
-    {
-      name: "a failed call that is not caught is the error of the cell",
-      run: async () => checkError(await run(cells.asksInTurn, [failed(firstCall)]), "no such flight"),
-    },
-    {
-      name: "the same code with the same answers makes the same calls",
-      run: async () => {
-        for (const answers of [[], [answered(firstCall, 5)]]) {
-          const before = requestedCalls(await run(cells.asksInTurn, answers));
-          same(
-            requestedCalls(await run(cells.asksInTurn, answers)),
-            before,
-            cellRules.again,
-            "the calls of the second run",
-          );
-        }
-      },
-    },
-    {
-      name: "a cell has no clock and no random numbers",
-      run: async () => {
-        const before = finished(await run(cells.looksAround), cellRules.again);
-        await systemClock.sleep(20);
-        const after = finished(await run(cells.looksAround), cellRules.again);
-        same(after, before, cellRules.again, "the result of a later run");
-      },
-    },
-  ];
+  };
 }
 
-function divergences(run: RunCell, cells: CodeCells): readonly ConformanceCase[] {
+function divergences(run: RunCell, cells: CodeCells): Cases {
   const diverges = async (code: string, ...calls: readonly CellCall[]): Promise<void> => {
     checkFailed(await run(code, calls), "diverged", cellRules.diverged);
   };
-  return [
-    {
-      name: "a call of another tool than the recorded one ends the cell as diverged",
-      run: async () => diverges(cells.asksInTurn, answered({ name: "second", arguments: { n: 1 } }, 5)),
-    },
-    {
-      name: "a call with other arguments than the recorded one ends the cell as diverged",
-      run: async () => diverges(cells.asksInTurn, answered({ name: "first", arguments: { n: 7 } }, 5)),
-    },
-    {
-      name: "a recorded call that the cell does not make ends it as diverged",
-      run: async () => diverges(cells.prints, answered(firstCall, 5)),
-    },
-  ];
+  return {
+    "a call of another tool than the recorded one ends the cell as diverged": async () =>
+      diverges(cells.asksInTurn, answered({ name: "second", arguments: { n: 1 } }, 5)),
+    "a call with other arguments than the recorded one ends the cell as diverged": async () =>
+      diverges(cells.asksInTurn, answered({ name: "first", arguments: { n: 7 } }, 5)),
+    "a recorded call that the cell does not make ends it as diverged": async () =>
+      diverges(cells.prints, answered(firstCall, 5)),
+  };
 }
 
-function limitCases(run: RunCell, cells: CodeCells): readonly ConformanceCase[] {
-  return [
-    {
-      name: "an endless loop exceeds the instruction limit",
-      run: async () => checkLimitExceeded(await run(cells.spins, [], { instructions: 100_000 })),
+function limitCases(run: RunCell, cells: CodeCells): Cases {
+  return {
+    "an endless loop exceeds the instruction limit": async () =>
+      checkLimitExceeded(await run(cells.spins, [], { instructions: 100_000 })),
+    "endless calls exceed the call limit, which includes recorded calls": async () => {
+      const calls: CellCall[] = [];
+      for (let n = 0; n < 3; n += 1) {
+        const call = { name: "first", arguments: { n } };
+        same(
+          requestedCalls(await run(cells.asksForever, calls, { calls: 3 })),
+          [call],
+          cellRules.calls,
+          `call ${n + 1} of 3`,
+        );
+        calls.push(answered(call, null));
+      }
+      checkLimitExceeded(await run(cells.asksForever, calls, { calls: 3 }));
     },
-    {
-      name: "endless calls exceed the call limit, which includes recorded calls",
-      run: async () => {
-        const calls: CellCall[] = [];
-        for (let n = 0; n < 3; n += 1) {
-          const call = { name: "first", arguments: { n } };
-          same(
-            requestedCalls(await run(cells.asksForever, calls, { calls: 3 })),
-            [call],
-            cellRules.calls,
-            `call ${n + 1} of 3`,
-          );
-          calls.push(answered(call, null));
-        }
-        checkLimitExceeded(await run(cells.asksForever, calls, { calls: 3 }));
-      },
-    },
-    {
-      name: "endless output exceeds the output limit",
-      run: async () => checkLimitExceeded(await run(cells.printsForever, [], { output: 100 })),
-    },
-  ];
+    "endless output exceeds the output limit": async () =>
+      checkLimitExceeded(await run(cells.printsForever, [], { output: 100 })),
+  };
 }
 
 type MadeCall = { readonly name: string; readonly arguments: JsonObject };

@@ -8,7 +8,7 @@ import { systemClock } from "../core/clock/clock.ts";
 import { engine } from "../core/engine/internal.ts";
 import { imageFromBase64, imageOperations, imageRequest, isEverturnError, parse } from "../core/model/internal.ts";
 import { generateImage } from "../core/run/internal.ts";
-import { broken, holds, patienceMs, same, thrownBy, within, written } from "./conformance.ts";
+import { broken, casesOf, holds, patienceMs, same, thrownBy, within, written } from "./conformance.ts";
 
 /** What the provider of the image adapter under test does with its one request. */
 export type ImageAdapterScenario =
@@ -59,97 +59,76 @@ const requests: { readonly [Operation in ImageOperation]: ImageRequest } = {
  * once or more.
  */
 export function imageAdapterSuite(make: Make): readonly ConformanceCase[] {
-  return [
-    {
-      name: "operations lists operations of the library, each once",
-      run: async () => {
-        const { operations } = make({ type: "images", count: 1 });
-        const valid = operations.every((operation) => imageOperations.includes(operation));
-        const distinct = new Set(operations).size === operations.length;
-        holds(
-          valid && distinct && operations.length > 0,
-          rules.operations,
-          `some of ${written(imageOperations)}`,
-          operations,
-        );
-      },
+  return casesOf({
+    "operations lists operations of the library, each once": async () => {
+      const { operations } = make({ type: "images", count: 1 });
+      const valid = operations.every((operation) => imageOperations.includes(operation));
+      const distinct = new Set(operations).size === operations.length;
+      holds(
+        valid && distinct && operations.length > 0,
+        rules.operations,
+        `some of ${written(imageOperations)}`,
+        operations,
+      );
     },
-    {
-      name: "an operation that is not listed is rejected before a request is sent",
-      run: async () => {
-        for (const operation of imageOperations) await checkRejected(make, operation);
-      },
+    "an operation that is not listed is rejected before a request is sent": async () => {
+      for (const operation of imageOperations) await checkRejected(make, operation);
     },
-    {
-      name: "a failure has its reason, status, retry delay and request id",
-      run: async () => {
-        const details = {
-          reason: "rate_limited",
-          status: 429,
-          retryAfterMs: 2000,
-          requestId: "req_conformance",
-        } as const;
-        const thrown = await thrownBy(() => ask(make({ type: "failure", ...details }), firstRequest(make)));
-        const error = thrown?.error;
-        if (!isEverturnError(error)) throw broken(rules.failed, "an Everturn error", error);
-        const { failure } = error;
-        holds(failure.type === "image_adapter_error", rules.failed, "an image_adapter_error", failure);
-        const { reason, status, retryAfterMs, requestId } = failure;
-        same({ reason, status, retryAfterMs, requestId }, details, rules.failed, "the failure");
-      },
+    "a failure has its reason, status, retry delay and request id": async () => {
+      const details = {
+        reason: "rate_limited",
+        status: 429,
+        retryAfterMs: 2000,
+        requestId: "req_conformance",
+      } as const;
+      const thrown = await thrownBy(() => ask(make({ type: "failure", ...details }), firstRequest(make)));
+      const error = thrown?.error;
+      if (!isEverturnError(error)) throw broken(rules.failed, "an Everturn error", error);
+      const { failure } = error;
+      holds(failure.type === "image_adapter_error", rules.failed, "an image_adapter_error", failure);
+      const { reason, status, retryAfterMs, requestId } = failure;
+      same({ reason, status, retryAfterMs, requestId }, details, rules.failed, "the failure");
     },
-    {
-      name: "a response survives a JSON round trip, and the request is unchanged",
-      run: async () => {
-        const request = firstRequest(make);
-        const before = written(request);
-        const response = await ask(make({ type: "images", count: 1 }), request);
-        same(written(request), before, rules.data, "the request");
-        const read = parse("image_response", JSON.parse(JSON.stringify(response)));
-        if (!read.ok) throw broken(rules.data, "an image response", read.failure.message);
-        same(read.value, response, rules.data, "the response after a round trip");
-      },
+    "a response survives a JSON round trip, and the request is unchanged": async () => {
+      const request = firstRequest(make);
+      const before = written(request);
+      const response = await ask(make({ type: "images", count: 1 }), request);
+      same(written(request), before, rules.data, "the request");
+      const read = parse("image_response", JSON.parse(JSON.stringify(response)));
+      if (!read.ok) throw broken(rules.data, "an image response", read.failure.message);
+      same(read.value, response, rules.data, "the response after a round trip");
     },
-    ...imageOperations.map((operation) => operationCase(make, operation)),
-    {
-      name: "usage counts at least one image",
-      run: async () => {
-        const { usage } = await ask(make({ type: "images", count: 1 }), firstRequest(make));
-        holds(usage.images >= 1, rules.usage, "usage.images of 1 or more", usage.images);
-      },
+    ...Object.fromEntries(
+      imageOperations.map((operation) => [
+        `${operation} returns images, or is not listed`,
+        () => checkImages(make, operation),
+      ]),
+    ),
+    "usage counts at least one image": async () => {
+      const { usage } = await ask(make({ type: "images", count: 1 }), firstRequest(make));
+      holds(usage.images >= 1, rules.usage, "usage.images of 1 or more", usage.images);
     },
-    {
-      name: "a request for four images returns one to four",
-      run: async () => {
-        const request = { ...firstRequest(make), n: 4 };
-        const { images } = await ask(make({ type: "images", count: 4 }), request);
-        holds(images.length >= 1 && images.length <= 4, rules.count, "1 to 4 images", `${images.length} images`);
-      },
+    "a request for four images returns one to four": async () => {
+      const request = { ...firstRequest(make), n: 4 };
+      const { images } = await ask(make({ type: "images", count: 4 }), request);
+      holds(images.length >= 1 && images.length <= 4, rules.count, "1 to 4 images", `${images.length} images`);
     },
-    {
-      name: "the API key of a call is in no response and no error",
-      run: async () => {
-        const response = await ask(make({ type: "images", count: 1 }), firstRequest(make));
-        const details = { reason: "authentication_failed", status: 401, retryAfterMs: null, requestId: null } as const;
-        const thrown = await thrownBy(() => ask(make({ type: "failure", ...details }), firstRequest(make)));
-        const failure = isEverturnError(thrown?.error) ? thrown.error.failure : thrown?.error;
-        const leak = [response, failure].find((output) => written(output).includes(apiKey));
-        holds(leak === undefined, rules.secret, "no API key", leak);
-      },
+    "the API key of a call is in no response and no error": async () => {
+      const response = await ask(make({ type: "images", count: 1 }), firstRequest(make));
+      const details = { reason: "authentication_failed", status: 401, retryAfterMs: null, requestId: null } as const;
+      const thrown = await thrownBy(() => ask(make({ type: "failure", ...details }), firstRequest(make)));
+      const failure = isEverturnError(thrown?.error) ? thrown.error.failure : thrown?.error;
+      const leak = [response, failure].find((output) => written(output).includes(apiKey));
+      holds(leak === undefined, rules.secret, "no API key", leak);
     },
-  ];
+  });
 }
 
-function operationCase(make: Make, operation: ImageOperation): ConformanceCase {
-  return {
-    name: `${operation} returns images, or is not listed`,
-    run: async () => {
-      const adapter = make({ type: "images", count: 1 });
-      if (!adapter.operations.includes(operation)) return;
-      const { images } = await ask(adapter, requests[operation]);
-      same(images.length, 1, rules.images, "the number of images");
-    },
-  };
+async function checkImages(make: Make, operation: ImageOperation): Promise<void> {
+  const adapter = make({ type: "images", count: 1 });
+  if (!adapter.operations.includes(operation)) return;
+  const { images } = await ask(adapter, requests[operation]);
+  same(images.length, 1, rules.images, "the number of images");
 }
 
 async function checkRejected(make: Make, operation: ImageOperation): Promise<void> {

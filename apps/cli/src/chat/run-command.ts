@@ -22,47 +22,30 @@ import { renderTranscript, toMarkdown } from "./transcript.ts";
 /** How many sessions `/sessions` lists, those that changed last first. */
 const sessionsShown = 12;
 
+/** What each command does. `quit`: the chat exits. */
+const handlers: {
+  readonly [Name in CommandName]: (chat: Conversation, argument: string) => Promise<void> | "quit" | void;
+} = {
+  quit: () => "quit",
+  help,
+  new: (chat) => {
+    chat.id = null;
+    chat.say("The next message starts a new session.", "dim");
+  },
+  sessions,
+  resume,
+  fork,
+  continue: continueSession,
+  show,
+  model,
+  tools,
+  usage,
+  export: exportTo,
+};
+
 /** Executes a command. Returns `quit` if the chat should exit. */
 export async function runCommand(chat: Conversation, name: CommandName, argument: string): Promise<"quit" | "done"> {
-  switch (name) {
-    case "quit":
-      return "quit";
-    case "help":
-      help(chat);
-      break;
-    case "new":
-      chat.id = null;
-      chat.say("The next message starts a new session.", "dim");
-      break;
-    case "sessions":
-      await sessions(chat);
-      break;
-    case "resume":
-      await resume(chat, argument);
-      break;
-    case "fork":
-      await fork(chat);
-      break;
-    case "continue":
-      await continueSession(chat);
-      break;
-    case "show":
-      await show(chat, argument);
-      break;
-    case "model":
-      model(chat, argument);
-      break;
-    case "tools":
-      tools(chat);
-      break;
-    case "usage":
-      await usage(chat);
-      break;
-    case "export":
-      await exportTo(chat, argument);
-      break;
-  }
-  return "done";
+  return (await handlers[name](chat, argument)) ?? "done";
 }
 
 /** Prints rows as a table that fits the terminal. */

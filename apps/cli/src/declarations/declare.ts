@@ -1,4 +1,4 @@
-// Helpers of the declarations of commands: readers of options, and the context of a command.
+// Declarations of commands, readers of their options, and the context in which a command runs.
 //
 // Flags that set a setting are text here. apps/server finds them by the names of the settings, and validates them with
 // the values of other sources, so that an invalid value gets one message whichever source it comes from.
@@ -14,9 +14,35 @@ import { createContext } from "../commands/context.ts";
 /** Receives the exit code of the command that ran. */
 export type Done = (code: number) => void;
 
-/** The examples at the end of a help text. */
-export function examples(lines: readonly string[]): string {
-  return `\nExamples:\n${lines.map((line) => `  ${line}`).join("\n")}\n`;
+/** A command: its help texts, its arguments and options, and what runs it. */
+export type Declaration = {
+  readonly name: string;
+  /** One line for the list of commands. Default: the description. */
+  readonly summary?: string;
+  readonly description: string;
+  readonly examples?: readonly string[];
+  /** The end of the help text. Default: none. */
+  readonly help?: string;
+  /** Adds arguments and options. */
+  readonly declare?: (command: Command) => Command;
+  /** Runs the command and returns its exit code. Imports its implementation, so that `--help` is fast. */
+  readonly run?: (context: CommandContext, command: Command) => Promise<number>;
+  readonly commands?: readonly Declaration[];
+  /** The command runs if the one around it is called without a command. Default: false. */
+  readonly isDefault?: boolean;
+};
+
+/** Adds a command to the program, or to the command around it. */
+export function addCommand(parent: Command, declaration: Declaration, io: Io, done: Done): void {
+  const { name, summary = "", description, examples = [], help = "", declare, run, commands = [] } = declaration;
+  const command = parent.command(name, { isDefault: declaration.isDefault ?? false });
+  command.summary(summary).description(description);
+  declare?.(command);
+  if (examples.length > 0) {
+    command.addHelpText("after", `\nExamples:\n${examples.map((line) => `  ${line}`).join("\n")}\n${help}`);
+  }
+  for (const subcommand of commands) addCommand(command, subcommand, io, done);
+  if (run !== undefined) command.action(async () => done(await run(commandContext(command, io), command)));
 }
 
 /**
@@ -51,7 +77,7 @@ export function flag(command: Command, name: string): boolean {
 }
 
 /** Builds the context of a command from the flags that set settings. */
-export function commandContext(command: Command, io: Io): CommandContext {
+function commandContext(command: Command, io: Io): CommandContext {
   const options: { readonly [name: string]: unknown } = command.optsWithGlobals();
   const { config } = options;
   const configFile = config === false ? false : typeof config === "string" ? config : null;

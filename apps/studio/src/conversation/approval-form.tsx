@@ -14,6 +14,7 @@ import { isEdited, newDraft, obstaclesOf } from "../forms/form-draft.ts";
 import { JsonForm, SchemaForm } from "../forms/schema-fields.tsx";
 import { fieldsOf, fieldsOfValue, isSameJson } from "../forms/schema-form.ts";
 import { pathOf } from "../sessions/session-label.ts";
+import { Button } from "../shell/button.tsx";
 import { withModifier } from "../shell/keyboard.ts";
 import { formKey, useFormDraft, useReasonDraft } from "./form-drafts.ts";
 import { useConversationPart } from "./use-conversation.ts";
@@ -84,18 +85,11 @@ export function ApprovalForm({
             An approval runs <b>{pathOf(pending.shown)}</b>
           </p>
           <div className="actions">
-            <button
-              type="button"
-              className="btn primary"
-              disabled={isBlocked || obstacles.length > 0}
-              onClick={approve}
-            >
+            <Button look="primary" disabled={isBlocked || obstacles.length > 0} onClick={approve}>
               {hasEdits ? "Approve edited" : "Approve"}
-            </button>
-            <button
+            </Button>
+            <Button
               ref={deny}
-              type="button"
-              className="btn"
               disabled={isBlocked}
               onClick={() => {
                 wasOpened.current = true;
@@ -103,15 +97,11 @@ export function ApprovalForm({
               }}
             >
               Deny with reason…
-            </button>
+            </Button>
             {hasEdits && (
-              <button
-                type="button"
-                className="btn quiet"
-                onClick={() => change({ ...draft, value: original, unread: {} })}
-              >
+              <Button look="quiet" onClick={() => change({ ...draft, value: original, unread: {} })}>
                 Reset
-              </button>
+              </Button>
             )}
             <span className="spacer" />
             <span className="kbd">{withModifier("⏎")}</span>
@@ -175,12 +165,12 @@ function Denial({
           } else if (event.key === "Escape") change(null);
         }}
       />
-      <button type="button" className="btn danger-fill" disabled={isBlocked} onClick={deny}>
+      <Button look="danger-fill" disabled={isBlocked} onClick={deny}>
         Deny
-      </button>
-      <button type="button" className="btn quiet" onClick={() => change(null)}>
+      </Button>
+      <Button look="quiet" onClick={() => change(null)}>
         Back
-      </button>
+      </Button>
     </div>
   );
 }

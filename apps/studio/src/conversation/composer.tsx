@@ -9,6 +9,7 @@ import { useId, useRef, useState } from "react";
 
 import { useConnection } from "../data/connection.tsx";
 import { refreshSession } from "../data/session-feed.ts";
+import { Button, IconButton } from "../shell/button.tsx";
 import { notifyError } from "../shell/toasts.tsx";
 import { messageContent, maxFileText, readAttachment } from "./attachments.ts";
 import { useConversationPart } from "./use-conversation.ts";
@@ -34,7 +35,6 @@ export function Composer(): ReactNode {
   const [policy, setPolicy] = useState<BusyPolicy>("steer");
   const [isSending, setSending] = useState(false);
   const [isDragged, setDragged] = useState(false);
-  const fileInput = useRef<HTMLInputElement>(null);
   const id = useId();
   const isEmpty = text.trim() === "" && files.length === 0;
 
@@ -98,44 +98,12 @@ export function Composer(): ReactNode {
       onDragLeave={() => setDragged(false)}
       onDrop={drop}
     >
-      {files.length > 0 && (
-        <ul className="attachments" aria-label="Attached files">
-          {files.map(({ id: fileId, name, bytes }) => (
-            <li key={fileId} className="file">
-              <span dir="auto">{name}</span>
-              <span className="muted tnum">{Math.max(1, Math.round(bytes / 1024))} KB</span>
-              <button
-                type="button"
-                className="icon-btn"
-                aria-label={`Remove ${name}`}
-                onClick={() => setFiles((previous) => previous.filter((file) => file.id !== fileId))}
-              >
-                ×
-              </button>
-            </li>
-          ))}
-        </ul>
-      )}
+      <AttachedFiles
+        files={files}
+        remove={(removed) => setFiles((previous) => previous.filter((file) => file.id !== removed))}
+      />
       <div className="composer-row">
-        <button
-          type="button"
-          className="icon-btn"
-          aria-label={`Attach a file, ${maxFileText}`}
-          title={`Attach images, PDFs or texts, ${maxFileText}`}
-          onClick={() => fileInput.current?.click()}
-        >
-          +
-        </button>
-        <input
-          ref={fileInput}
-          type="file"
-          multiple
-          hidden
-          onChange={(event) => {
-            void attach([...(event.target.files ?? [])]);
-            event.target.value = "";
-          }}
-        />
+        <AttachButton attach={(list) => void attach(list)} />
         <label className="visually-hidden" htmlFor={id}>
           Message
         </label>
@@ -156,27 +124,87 @@ export function Composer(): ReactNode {
             void send();
           }}
         />
-        {isRunning && (
-          <select
-            className="select small"
-            aria-label="What the message does while the turn runs"
-            value={policy}
-            onChange={(event) => {
-              const chosen = event.target.value;
-              if (chosen === "steer" || chosen === "queue" || chosen === "interrupt") setPolicy(chosen);
-            }}
-          >
-            {Object.entries(policies).map(([name, { label }]) => (
-              <option key={name} value={name}>
-                {label}
-              </option>
-            ))}
-          </select>
-        )}
-        <button type="submit" className="btn primary small" disabled={isEmpty || isSending}>
+        {isRunning && <PolicyChoice policy={policy} change={setPolicy} />}
+        <Button type="submit" look="primary small" disabled={isEmpty || isSending}>
           {isRunning ? policies[policy].label : "Send"} <span aria-hidden="true">⏎</span>
-        </button>
+        </Button>
       </div>
     </form>
+  );
+}
+
+function AttachedFiles({
+  files,
+  remove,
+}: {
+  readonly files: readonly Attachment[];
+  readonly remove: (id: Attachment["id"]) => void;
+}): ReactNode {
+  if (files.length === 0) return null;
+  return (
+    <ul className="attachments" aria-label="Attached files">
+      {files.map(({ id, name, bytes }) => (
+        <li key={id} className="file">
+          <span dir="auto">{name}</span>
+          <span className="muted tnum">{Math.max(1, Math.round(bytes / 1024))} KB</span>
+          <IconButton label={`Remove ${name}`} onClick={() => remove(id)}>
+            ×
+          </IconButton>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** Opens the file dialog of the browser. */
+function AttachButton({ attach }: { readonly attach: (files: readonly File[]) => void }): ReactNode {
+  const input = useRef<HTMLInputElement>(null);
+  return (
+    <>
+      <IconButton
+        label={`Attach a file, ${maxFileText}`}
+        title={`Attach images, PDFs or texts, ${maxFileText}`}
+        onClick={() => input.current?.click()}
+      >
+        +
+      </IconButton>
+      <input
+        ref={input}
+        type="file"
+        multiple
+        hidden
+        onChange={(event) => {
+          attach([...(event.target.files ?? [])]);
+          event.target.value = "";
+        }}
+      />
+    </>
+  );
+}
+
+/** Chooses what the message does while a turn runs. */
+function PolicyChoice({
+  policy,
+  change,
+}: {
+  readonly policy: BusyPolicy;
+  readonly change: (policy: BusyPolicy) => void;
+}): ReactNode {
+  return (
+    <select
+      className="select small"
+      aria-label="What the message does while the turn runs"
+      value={policy}
+      onChange={(event) => {
+        const chosen = event.target.value;
+        if (chosen === "steer" || chosen === "queue" || chosen === "interrupt") change(chosen);
+      }}
+    >
+      {Object.entries(policies).map(([name, { label }]) => (
+        <option key={name} value={name}>
+          {label}
+        </option>
+      ))}
+    </select>
   );
 }

@@ -8,6 +8,7 @@ import { messageText, sessionError } from "everturn/model";
 import { useConnection } from "../data/connection.tsx";
 import { refreshSession } from "../data/session-feed.ts";
 import { pathOf } from "../sessions/session-label.ts";
+import { Button } from "../shell/button.tsx";
 import { attempt, notify } from "../shell/toasts.tsx";
 import { FailureCard } from "./failure-card.tsx";
 import { PendingForm } from "./pending-form.tsx";
@@ -76,17 +77,14 @@ export function ConversationTail(): ReactNode {
       {failure !== null && (
         <FailureCard title={isParked ? "parked" : "failed"} failure={failure}>
           <div className="actions">
-            <button
-              type="button"
-              className="btn primary"
+            <Button
+              look="primary"
               title={isParked ? "Restarts the step that was open" : "Starts a turn that answers the last message again"}
               onClick={isParked ? () => recover("step") : retry}
             >
               {isParked ? "Recover" : "Retry"}
-            </button>
-            <button
-              type="button"
-              className="btn"
+            </Button>
+            <Button
               title={
                 isParked
                   ? "Ends the turn as failed. Calls without a result are answered as cancelled"
@@ -95,15 +93,13 @@ export function ConversationTail(): ReactNode {
               onClick={() => recover(null)}
             >
               {isParked ? "End the turn" : "Clear the failure"}
-            </button>
+            </Button>
           </div>
         </FailureCard>
       )}
       {openTurn === null && turn === null && failure === null && stop !== null && (
         <div className="actions">
-          <button type="button" className="btn" onClick={() => act(async () => client.continue(sessionId))}>
-            Continue
-          </button>
+          <Button onClick={() => act(async () => client.continue(sessionId))}>Continue</Button>
           <span className="muted">{stop}</span>
         </div>
       )}

@@ -2,10 +2,10 @@
 // what waits, and the composer.
 
 import type { SessionRoute } from "../route.ts";
-import type { ConversationState, LiveItem, LiveNote, WaitingCall } from "./session-store.ts";
-import type { VirtualItem } from "@tanstack/react-virtual";
+import type { ConversationState, LiveItem, WaitingCall } from "./session-store.ts";
+import type { VirtualItem, Virtualizer } from "@tanstack/react-virtual";
 import type { Message } from "everturn/model";
-import type { ReactNode } from "react";
+import type { ReactNode, RefObject } from "react";
 
 import { defaultRangeExtractor, useVirtualizer } from "@tanstack/react-virtual";
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
@@ -13,26 +13,21 @@ import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } fr
 import { useOnline } from "../data/online.ts";
 import { duration } from "../parts/format.ts";
 import { navigate } from "../route.ts";
+import { Button } from "../shell/button.tsx";
 import { useShortcuts } from "../shell/keyboard.ts";
-import { Markdown } from "../text/markdown.tsx";
 import { Composer } from "./composer.tsx";
-import { ConversationTail } from "./conversation-tail.tsx";
-import { MessageRow, NoteRow, OpenReplyRow } from "./message-row.tsx";
+import { ConversationRow } from "./conversation-row.tsx";
 import { focusComposer } from "./pending-form.tsx";
 import { scrubbed } from "./scrubbed.ts";
-import { nextIndex, waitingCallsOf } from "./session-store.ts";
-import { notesAt } from "./stored-notes.ts";
+import { waitingCallsOf } from "./session-store.ts";
 import { useConversation, useFeedState, useLoadRange } from "./use-conversation.ts";
 import { useConversationSelection } from "./use-selection.ts";
 import { useStoredNotes } from "./use-stored-notes.ts";
 
 /** A reader within this distance of the end stays at the end while text arrives, in CSS pixels. */
 const endDistance = 80;
-/** A row without calls reads no answers, so it is not rendered again when other messages are loaded. */
-const noAnswers: Pick<ConversationState, "messages" | "calls"> = { messages: new Map(), calls: new Map() };
 const noWaiting: ReadonlyMap<number, ReadonlyMap<string, WaitingCall>> = new Map();
 const noItems: readonly LiveItem[] = [];
-const noCalls: ReadonlyMap<string, WaitingCall> = new Map();
 
 export function Conversation({ route }: { readonly route: SessionRoute }): ReactNode {
   const state = useConversation();
@@ -80,62 +75,21 @@ function Messages({
     [present, timeline, route.at],
   );
   const state = past?.state ?? present;
-  const scroller = useRef<HTMLDivElement>(null);
-  const isAtEnd = useRef(route.message === null);
-  const { length, messages, turn, calls, notes, head } = state;
-  const items = turn?.items ?? noItems;
-  const open = turn?.open ?? null;
-  const isOpen = open !== null;
-  // Stable functions: the list measures all rows again when they change, which a delta must not cause.
-  const getItemKey = useCallback((row: number) => rowKey(row, length, items, isOpen), [length, items, isOpen]);
-  const estimateSize = useCallback((row: number) => estimatedHeight(messages.get(row)), [messages]);
-  const count = length + items.length + (open === null ? 0 : 1) + 1;
-  // A row with the focus stays in the document when it is scrolled out of view: its removal would move the focus, and
-  // what is typed, to the page.
-  const [focusedKey, setFocusedKey] = useState<string | null>(null);
-  const focusedRow = focusedKey === null ? -1 : rowOfKey(focusedKey, count, getItemKey);
-  const rows = useVirtualizer({
-    count,
-    rangeExtractor: (range) => {
-      const inView = defaultRangeExtractor(range);
-      if (focusedRow === -1 || inView.includes(focusedRow)) return inView;
-      return [...inView, focusedRow].toSorted((one, other) => one - other);
-    },
-    getScrollElement: () => scroller.current,
-    estimateSize,
-    getItemKey,
-    overscan: 6,
-  });
+  const { length, messages, turn, calls, head } = state;
+  // A link to an effect names no message: the first message of the turn is shown, which loads the others, and then the
+  // message of the effect.
+  const ofEffect = route.effect === null ? null : (selection.message ?? timeline?.turn.base ?? null);
+  const { scroller, rows, isAtEnd, setFocusedKey } = useRows(state, route.message, ofEffect);
   const visible = rows.getVirtualItems();
+  const inView = { from: visible[0]?.index ?? 0, until: visible.at(-1)?.index ?? 0 };
+  const storedNotes = useStoredNotes(present, turns, timeline, inView);
+  useLoadRange(visible[0]?.index ?? Math.max(0, length - 1), (visible.at(-1)?.index ?? length) + 1);
   const waiting = useMemo(
     () => (past === null ? waitingByReply(waitingCallsOf({ head, messages, length, turn })) : noWaiting),
     [past, head, messages, length, turn],
   );
   const shared = useMemo(() => ({ messages, calls }), [messages, calls]);
-  const notedIndexes = useMemo(
-    () => new Set(items.flatMap(({ type, index }) => (type === "note" ? [index] : []))),
-    [items],
-  );
-  const inView = { from: visible[0]?.index ?? 0, until: visible.at(-1)?.index ?? 0 };
-  const storedNotes = useStoredNotes(present, turns, timeline, inView);
-  useLoadRange(visible[0]?.index ?? Math.max(0, length - 1), (visible.at(-1)?.index ?? length) + 1);
-
-  // The view follows the end, unless the reader has scrolled away from it.
-  const size = rows.getTotalSize();
-  useLayoutEffect(() => {
-    const element = scroller.current;
-    if (isAtEnd.current && element !== null) element.scrollTop = element.scrollHeight;
-  }, [size, count]);
-  // A link to an effect names no message: the first message of the turn is shown, which loads the others, and then the
-  // message of the effect.
-  const ofEffect = route.effect === null ? null : (selection.message ?? timeline?.turn.base ?? null);
-  const target = route.message ?? ofEffect;
-  useEffect(() => {
-    if (target === null || target >= count) return;
-    isAtEnd.current = false;
-    rows.scrollToIndex(target, { align: "center" });
-    // Only a new selection scrolls, not a new length.
-  }, [target, rows]);
+  const view = { state, past, selection, select, waiting, shared, storedNotes };
 
   const move = useCallback(
     (step: number) => {
@@ -150,88 +104,14 @@ function Messages({
     k: () => move(-1),
     s: focusComposer,
   });
-
-  const noteRows = (list: readonly LiveNote[]): ReactNode =>
-    list.map((note, index) => <NoteRow key={index} note={note} recovery={selection.recovery} />);
-  const renderRow = (row: number): ReactNode => {
-    if (row < length) {
-      const message = messages.get(row);
-      if (message === undefined) return <div className="msg-placeholder" aria-hidden="true" />;
-      return (
-        <>
-          {noteRows(notesAt(notes.get(row), storedNotes.get(row)))}
-          {message.role !== "tool" && (
-            <MessageRow
-              index={row}
-              message={message}
-              state={hasCalls(message) ? shared : noAnswers}
-              waiting={waiting.get(row) ?? noCalls}
-              times={selection.times(row)}
-              isSelected={selection.message === row}
-              selectedCall={selection.toolCallId}
-              isCommitted
-              select={select}
-            />
-          )}
-        </>
-      );
-    }
-    const item = items[row - length];
-    // The end of the conversation says why a turn is parked, with what can be done.
-    if (item?.type === "note" && item.note.type === "failure" && head?.openTurn?.status === "parked") return null;
-    if (item?.type === "note") return <NoteRow note={item.note} recovery={selection.recovery} />;
-    if (item !== undefined) {
-      // A page that was opened later did not receive the events of earlier attempts.
-      return (
-        <>
-          {!notedIndexes.has(item.index) && noteRows(storedNotes.get(item.index) ?? [])}
-          <MessageRow
-            index={item.index}
-            message={item.message}
-            state={shared}
-            waiting={noCalls}
-            times={null}
-            isSelected={selection.message === item.index}
-            selectedCall={selection.toolCallId}
-            isCommitted={false}
-            select={select}
-          />
-        </>
-      );
-    }
-    const atEnd = turn === null ? null : nextIndex(turn.base, items);
-    const endNotes =
-      past !== null || atEnd === null || notedIndexes.has(atEnd) ? null : noteRows(storedNotes.get(atEnd) ?? []);
-    if (open !== null && row === count - 2) {
-      return (
-        <>
-          {endNotes}
-          <OpenReplyRow reply={open} />
-        </>
-      );
-    }
-    if (past !== null) return <PastTail text={past.partial} />;
-    // Notes of a turn that failed follow its last message.
-    return (
-      <>
-        {open === null && endNotes}
-        {turn === null && noteRows(notesAt(notes.get(length), storedNotes.get(length)))}
-        <ConversationTail />
-      </>
-    );
-  };
   return (
     <div className="talk-frame">
       {past !== null && route.at !== null && (
         <p className="past" role="status">
           As it was {duration(route.at)} after the turn began
-          <button
-            type="button"
-            className="btn small"
-            onClick={() => navigate({ ...route, at: null }, { replace: true })}
-          >
+          <Button look="small" onClick={() => navigate({ ...route, at: null }, { replace: true })}>
             Back to now
-          </button>
+          </Button>
         </p>
       )}
       <div
@@ -246,7 +126,7 @@ function Messages({
           isAtEnd.current = rows.getTotalSize() - (scrollOffset ?? 0) - (scrollRect?.height ?? 0) < endDistance;
         }}
       >
-        <div className="talk-col" style={{ height: size }}>
+        <div className="talk-col" style={{ height: rows.getTotalSize() }}>
           {visible.map(({ key, index, start }: VirtualItem) => (
             <div
               key={key}
@@ -256,7 +136,7 @@ function Messages({
               className="talk-row"
               style={{ transform: `translateY(${start}px)` }}
             >
-              {renderRow(index)}
+              <ConversationRow row={index} view={view} />
             </div>
           ))}
         </div>
@@ -265,18 +145,58 @@ function Messages({
   );
 }
 
-/** The end of the conversation at a moment of the past: the reply that was arriving. */
-function PastTail({ text }: { readonly text: string | null }): ReactNode {
-  if (text === null) return null;
-  return (
-    <article className="msg assistant" aria-label="Reply that was arriving">
-      <div className="who">agent</div>
-      <div className="msg-body">
-        <Markdown text={text} />
-        <span className="caret" aria-hidden="true" />
-      </div>
-    </article>
-  );
+/**
+ * The rows that are in the document. The view follows the end, unless the reader has scrolled away from it. A selection
+ * scrolls to `selected`, or else to the message `ofEffect`.
+ */
+function useRows(
+  { length, messages, turn }: ConversationState,
+  selected: number | null,
+  ofEffect: number | null,
+): {
+  readonly scroller: RefObject<HTMLDivElement | null>;
+  readonly rows: Virtualizer<HTMLDivElement, Element>;
+  /** Whether the reader is at the end. */
+  readonly isAtEnd: RefObject<boolean>;
+  /** A row with the focus stays in the document when it is scrolled out of view. */
+  readonly setFocusedKey: (key: string | null) => void;
+} {
+  const scroller = useRef<HTMLDivElement>(null);
+  const isAtEnd = useRef(selected === null);
+  const items = turn?.items ?? noItems;
+  const isOpen = turn !== null && turn.open !== null;
+  // Stable functions: the list measures all rows again when they change, which a delta must not cause.
+  const getItemKey = useCallback((row: number) => rowKey(row, length, items, isOpen), [length, items, isOpen]);
+  const estimateSize = useCallback((row: number) => estimatedHeight(messages.get(row)), [messages]);
+  const count = length + items.length + (isOpen ? 1 : 0) + 1;
+  // The removal of the row with the focus would move the focus, and what is typed, to the page.
+  const [focusedKey, setFocusedKey] = useState<string | null>(null);
+  const focusedRow = focusedKey === null ? -1 : rowOfKey(focusedKey, count, getItemKey);
+  const rows = useVirtualizer<HTMLDivElement, Element>({
+    count,
+    rangeExtractor: (range) => {
+      const inView = defaultRangeExtractor(range);
+      if (focusedRow === -1 || inView.includes(focusedRow)) return inView;
+      return [...inView, focusedRow].toSorted((one, other) => one - other);
+    },
+    getScrollElement: () => scroller.current,
+    estimateSize,
+    getItemKey,
+    overscan: 6,
+  });
+  const size = rows.getTotalSize();
+  useLayoutEffect(() => {
+    const element = scroller.current;
+    if (isAtEnd.current && element !== null) element.scrollTop = element.scrollHeight;
+  }, [size, count]);
+  const target = selected ?? ofEffect;
+  useEffect(() => {
+    if (target === null || target >= count) return;
+    isAtEnd.current = false;
+    rows.scrollToIndex(target, { align: "center" });
+    // Only a new selection scrolls, not a new length.
+  }, [target, rows]);
+  return { scroller, rows, isAtEnd, setFocusedKey };
 }
 
 /** The height of a message before it is measured, in CSS pixels: its lines, and its tool cards. */
@@ -289,10 +209,6 @@ function estimatedHeight(message: Message | undefined): number {
   // right saves a second layout of the row.
   const cards = message.role === "assistant" ? Math.ceil(message.toolCalls.length / 2) * 104 : 0;
   return 16 + Math.min(2000, Math.ceil(length / 75) * 22.4) + cards;
-}
-
-function hasCalls(message: Message): boolean {
-  return message.role === "assistant" && message.toolCalls.length > 0;
 }
 
 /** A message keeps its key when it is committed, so it is not rendered again. */

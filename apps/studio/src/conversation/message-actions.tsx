@@ -4,12 +4,13 @@
 import type { Message } from "everturn/model";
 import type { ReactNode } from "react";
 
-import { Menu } from "@base-ui/react/menu";
 import { useState } from "react";
 
 import { useConnection } from "../data/connection.tsx";
 import { curlOfUserMessage } from "../parts/take-out.ts";
 import { hrefOf, navigate, sessionRoute } from "../route.ts";
+import { IconButton } from "../shell/button.tsx";
+import { ActionMenu } from "../shell/menu.tsx";
 import { attempt, copyText } from "../shell/toasts.tsx";
 import { useConversationPart } from "./use-conversation.ts";
 
@@ -18,23 +19,17 @@ export function MessageActions({ index, message }: { readonly index: number; rea
   return (
     <div className="msg-actions">
       {isUsed ? (
-        <ActionMenu index={index} message={message} />
+        <OpenMenu index={index} message={message} />
       ) : (
-        <button
-          type="button"
-          className="icon-btn"
-          aria-haspopup="menu"
-          aria-label={`Actions on message ${index + 1}`}
-          onClick={() => setUsed(true)}
-        >
+        <IconButton aria-haspopup="menu" label={`Actions on message ${index + 1}`} onClick={() => setUsed(true)}>
           ⋯
-        </button>
+        </IconButton>
       )}
     </div>
   );
 }
 
-function ActionMenu({ index, message }: { readonly index: number; readonly message: Message }): ReactNode {
+function OpenMenu({ index, message }: { readonly index: number; readonly message: Message }): ReactNode {
   const { client } = useConnection();
   const sessionId = useConversationPart((state) => state.sessionId);
   const fork = (): void =>
@@ -43,34 +38,19 @@ function ActionMenu({ index, message }: { readonly index: number; readonly messa
       navigate(sessionRoute(forked));
     });
   const link = new URL(hrefOf(sessionRoute(sessionId, { message: index })), location.href).href;
-  return (
-    <Menu.Root defaultOpen>
-      <Menu.Trigger className="icon-btn" aria-label={`Actions on message ${index + 1}`}>
-        ⋯
-      </Menu.Trigger>
-      <Menu.Portal>
-        <Menu.Positioner className="menu-position" align="end" sideOffset={4}>
-          <Menu.Popup className="menu">
-            <Menu.Item className="menu-item" onClick={fork}>
-              Fork from here
-            </Menu.Item>
-            <Menu.Item className="menu-item" onClick={() => copyText(link)}>
-              Copy link
-            </Menu.Item>
-            <Menu.Item className="menu-item" onClick={() => copyText(JSON.stringify(message, null, 2))}>
-              Copy as JSON
-            </Menu.Item>
-            {message.role === "user" && (
-              <Menu.Item
-                className="menu-item"
-                onClick={() => copyText(curlOfUserMessage(location.origin, sessionId, message))}
-              >
-                Copy as curl that sends it
-              </Menu.Item>
-            )}
-          </Menu.Popup>
-        </Menu.Positioner>
-      </Menu.Portal>
-    </Menu.Root>
-  );
+  const actions = [
+    { id: "fork", label: "Fork from here", run: fork },
+    { id: "copy-link", label: "Copy link", run: () => copyText(link) },
+    { id: "copy-json", label: "Copy as JSON", run: () => copyText(JSON.stringify(message, null, 2)) },
+    ...(message.role === "user"
+      ? [
+          {
+            id: "copy-curl",
+            label: "Copy as curl that sends it",
+            run: () => copyText(curlOfUserMessage(location.origin, sessionId, message)),
+          },
+        ]
+      : []),
+  ];
+  return <ActionMenu label={`Actions on message ${index + 1}`} className="icon-btn" isOpen actions={actions} />;
 }

@@ -11,6 +11,7 @@ import { useId, useState } from "react";
 import { useConnection } from "../data/connection.tsx";
 import { refreshSession } from "../data/session-feed.ts";
 import { parsedOrProblem } from "../forms/schema-form.ts";
+import { Button } from "../shell/button.tsx";
 import { notifyError } from "../shell/toasts.tsx";
 import { PlainText } from "../text/long-text.tsx";
 import { ApprovalForm } from "./approval-form.tsx";
@@ -164,18 +165,16 @@ function ResultForm({
       <ManualResult draftKey={draftKey} isSending={isSending} submit={submit} />
       {decide !== null && (
         <div className="actions">
-          <button
-            type="button"
-            className="btn"
+          <Button
             disabled={isSending || !isComplete}
             title={isComplete ? undefined : "Not all arguments are shown"}
             onClick={() => decide({ type: "approve" })}
           >
             Run it again
-          </button>
-          <button type="button" className="btn danger" disabled={isSending} onClick={() => decide({ type: "deny" })}>
+          </Button>
+          <Button look="danger" disabled={isSending} onClick={() => decide({ type: "deny" })}>
             Do not run it
-          </button>
+          </Button>
         </div>
       )}
     </div>
@@ -209,17 +208,15 @@ function Question({
       {options.length > 0 && (
         <div className="actions wrap">
           {options.map((option) => (
-            <button key={option} type="button" className="btn" disabled={isSending} onClick={() => answer(option)}>
+            <Button key={option} disabled={isSending} onClick={() => answer(option)}>
               {visibleText(option)}
-            </button>
+            </Button>
           ))}
         </div>
       )}
       {isCurrent ? (
         <div className="actions">
-          <button type="button" className="btn" onClick={focusComposer}>
-            {options.length === 0 ? "Write the answer" : "Write another answer"}
-          </button>
+          <Button onClick={focusComposer}>{options.length === 0 ? "Write the answer" : "Write another answer"}</Button>
         </div>
       ) : (
         <div className="actions">
@@ -236,9 +233,9 @@ function Question({
               send();
             }}
           />
-          <button type="button" className="btn primary" disabled={isSending || text.trim() === ""} onClick={send}>
+          <Button look="primary" disabled={isSending || text.trim() === ""} onClick={send}>
             Answer
-          </button>
+          </Button>
         </div>
       )}
     </div>
@@ -280,14 +277,13 @@ function ManualResult({
       />
       {parsed.problem !== null && text !== "" && <span className="error-text">Not JSON: {parsed.problem}</span>}
       <div className="actions">
-        <button
-          type="button"
-          className="btn primary"
+        <Button
+          look="primary"
           disabled={isSending || text === "" || parsed.problem !== null}
           onClick={() => submit(parsed.value)}
         >
           Send result
-        </button>
+        </Button>
         <label className="check">
           <input type="checkbox" checked={isJson} onChange={(event) => setJson(event.target.checked)} /> as JSON
         </label>

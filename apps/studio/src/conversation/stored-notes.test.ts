@@ -7,7 +7,7 @@ import type { Message } from "everturn/model";
 import { adapterFailure, assistant, user } from "everturn/model";
 import { expect, test } from "vitest";
 
-import { effectOf, timelineOf, turnOf } from "../timeline/turn-fixture.ts";
+import { effectOf, timelineOf, turnOf } from "../../test/turn-fixture.ts";
 import { notesAt, replyIndexes, storedNotes } from "./stored-notes.ts";
 
 const failure = adapterFailure("provider_unavailable", { message: "busy" });

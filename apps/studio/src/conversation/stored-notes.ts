@@ -7,7 +7,7 @@ import type { LiveNote } from "./session-store.ts";
 import type { DiscardedAttempt, TimelineEffect, TurnTimeline } from "everturn/client";
 import type { Message } from "everturn/model";
 
-import { isReply } from "../selection.ts";
+import { isReply } from "../inspector/effect-parts.ts";
 import { recoveriesOf } from "./recovery-text.ts";
 
 /** Notes by the index of the message that they precede. */

@@ -14,6 +14,7 @@ import { duration } from "../parts/format.ts";
 import { isObject } from "../parts/json.ts";
 import { exactName, visibleJson, visibleName } from "../parts/text.ts";
 import { pathOf } from "../sessions/session-label.ts";
+import { Button } from "../shell/button.tsx";
 import { JsonText, JsonView } from "../text/json-view.tsx";
 import { AnswerContent } from "./message-content.tsx";
 import { PendingForm, showPendingForm } from "./pending-form.tsx";
@@ -65,9 +66,9 @@ export const ToolCard = memo(function ToolCard({
       </div>
       {pending !== null && !hasForm ? (
         <div className="body">
-          <button type="button" className="btn small" onClick={() => showPendingForm(pending.id)}>
+          <Button look="small" onClick={() => showPendingForm(pending.id)}>
             {pending.reason === "approval" ? "Decide below" : "Answer below"}
-          </button>
+          </Button>
           {!isEmpty(argumentsOf(pending)) && (
             <details className="fold">
               <summary>arguments</summary>

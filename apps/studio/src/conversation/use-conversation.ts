@@ -9,6 +9,7 @@ import { createContext, useCallback, useContext, useEffect, useMemo, useSyncExte
 
 import { useConnection } from "../data/connection.tsx";
 import { followSession } from "../data/session-feed.ts";
+import { Store, useStore } from "../data/store.ts";
 import { notifyError } from "../shell/toasts.tsx";
 import { addMessages, emptyConversation, missingAtEnd, seenEvents, withEvents, withHead } from "./session-store.ts";
 
@@ -16,9 +17,8 @@ const pageSize = 50;
 
 /** A conversation with its connection. */
 export type ConversationStore = {
-  readonly subscribe: (changed: () => void) => () => void;
-  readonly state: () => ConversationState;
-  readonly feedState: () => FeedState;
+  readonly state: Store<ConversationState>;
+  readonly feedState: Store<FeedState>;
   /** Reads the messages of a range that are not loaded. */
   readonly load: (from: number, until: number) => void;
 };
@@ -35,19 +35,17 @@ function useConversationStore(): ConversationStore {
 
 /** The conversation of the session that is shown. */
 export function useConversation(): ConversationState {
-  const { subscribe, state } = useConversationStore();
-  return useSyncExternalStore(subscribe, state);
+  return useStore(useConversationStore().state);
 }
 
 /** A part of the conversation. The component renders again only if the part changes. */
 export function useConversationPart<T>(select: (state: ConversationState) => T): T {
-  const { subscribe, state } = useConversationStore();
-  return useSyncExternalStore(subscribe, () => select(state()));
+  const { state } = useConversationStore();
+  return useSyncExternalStore(state.subscribe, () => select(state.get()));
 }
 
 export function useFeedState(): FeedState {
-  const { subscribe, feedState } = useConversationStore();
-  return useSyncExternalStore(subscribe, feedState);
+  return useStore(useConversationStore().feedState);
 }
 
 /** Creates the store of a session, which follows it while the component is shown. */
@@ -62,27 +60,18 @@ function createStore(
   client: EverturnClient,
   sessionId: string,
 ): { readonly store: ConversationStore; readonly follow: () => () => void } {
-  let state = emptyConversation(sessionId);
+  const state = new Store(emptyConversation(sessionId));
+  const feedState = new Store<FeedState>("loading");
   /** The turn whose events were read last. */
   let seen = { turnId: "", view: new TurnView() };
-  let feedState: FeedState = "loading";
-  const listeners = new Set<() => void>();
   const loading = new Set<number>();
-  const publish = (): void => {
-    for (const changed of listeners) changed();
-  };
-  const set = (next: ConversationState): void => {
-    if (next === state) return;
-    state = next;
-    publish();
-  };
   const read = async (from: number, until: number): Promise<void> => {
     try {
       for (let index = from; index < until;) {
         const limit = Math.min(pageSize, until - index);
         const page = await client.messages(sessionId, { ...(index === 0 ? {} : { after: index - 1 }), limit });
         if (page.items.length === 0) break;
-        set(addMessages(state, index, page.items));
+        state.set(addMessages(state.get(), index, page.items));
         index += page.items.length;
       }
     } catch (error) {
@@ -92,45 +81,33 @@ function createStore(
     }
   };
   const load = (from: number, until: number): void => {
-    const isNeeded = (index: number): boolean => !state.messages.has(index) && !loading.has(index);
+    const isNeeded = (index: number): boolean => !state.get().messages.has(index) && !loading.has(index);
     let first = Math.max(0, from);
-    let end = Math.min(until, state.head?.length ?? 0);
+    let end = Math.min(until, state.get().head?.length ?? 0);
     while (first < end && !isNeeded(first)) first += 1;
     while (end > first && !isNeeded(end - 1)) end -= 1;
     if (first >= end) return;
     for (let index = first; index < end; index += 1) loading.add(index);
     void read(first, end);
   };
-  const store: ConversationStore = {
-    subscribe: (changed) => {
-      listeners.add(changed);
-      return () => listeners.delete(changed);
-    },
-    state: () => state,
-    feedState: () => feedState,
-    load,
-  };
   const follow = (): (() => void) => {
     // A new subscription gets the events of the open turn from the beginning.
-    state = { ...state, turn: null };
+    if (state.get().turn !== null) state.set({ ...state.get(), turn: null });
     seen = { turnId: "", view: new TurnView() };
     return followSession(client, sessionId, {
       onHead: (head) => {
-        set(withHead(state, head));
-        const missing = missingAtEnd(state);
+        state.set(withHead(state.get(), head));
+        const missing = missingAtEnd(state.get());
         if (missing !== null) load(missing.from, missing.until);
       },
       onEvents: (turnId, events) => {
         if (seen.turnId !== turnId) seen = { turnId, view: new TurnView() };
-        set(withEvents(state, turnId, seenEvents(seen.view, events)));
+        state.set(withEvents(state.get(), turnId, seenEvents(seen.view, events)));
       },
-      onState: (next) => {
-        feedState = next;
-        publish();
-      },
+      onState: feedState.set,
     });
   };
-  return { store, follow };
+  return { store: { state, feedState, load }, follow };
 }
 
 /** Reads a range of messages when it comes into view. */

@@ -8,13 +8,13 @@ import type { ReactNode } from "react";
 
 import { useMemo, useRef } from "react";
 
-import { useConnection } from "../data/connection.tsx";
-import { useQuery } from "../data/query.ts";
+import { useEngines } from "../data/engines.ts";
 import { newDraft } from "../forms/form-draft.ts";
 import { SchemaForm } from "../forms/schema-fields.tsx";
 import { fieldsOf, fieldsOfValue, hiddenFields, isSameJson } from "../forms/schema-form.ts";
 import { visibleJson } from "../parts/text.ts";
 import { pathOf } from "../sessions/session-label.ts";
+import { Button } from "../shell/button.tsx";
 import { JsonText } from "../text/json-view.tsx";
 import { formKey, useFormDraft } from "./form-drafts.ts";
 import { useConversationPart } from "./use-conversation.ts";
@@ -25,9 +25,8 @@ import { useConversationPart } from "./use-conversation.ts";
  * value is kept, because another schema would replace the inputs of a form that is edited.
  */
 export function useTool({ name, parents }: ShownCall): ToolView | null | undefined {
-  const { inspector } = useConnection();
   const engine = useConversationPart((state) => state.head?.engine ?? null);
-  const engines = useQuery("engines", async (signal) => inspector.engines({ signal }));
+  const engines = useEngines();
   const own = engines.data?.find((other) => other.name === engine);
   const isRead = engines.data !== null || engines.error !== null;
   const tool = parents.length > 0 ? null : (own?.tools.find((other) => other.name === name) ?? null);
@@ -84,9 +83,9 @@ export function ChangedCall({
             <JsonText value={visibleJson(argumentsOf(before))} />
           </details>
           <p className="muted">Look at it below. Then:</p>
-          <button type="button" className="btn small" onClick={review}>
+          <Button look="small" onClick={review}>
             Decide about the call as it is now
-          </button>
+          </Button>
         </>
       )}
     </div>

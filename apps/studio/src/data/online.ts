@@ -1,36 +1,23 @@
 // Whether the server answers. Every request of the page passes `trackedFetch`, so the page knows at once when a
 // connection is refused, while the client still repeats the request.
 
-import { useSyncExternalStore } from "react";
+import { Store, useStore } from "./store.ts";
 
-const listeners = new Set<() => void>();
-let isOnline = true;
+const online = new Store(true);
 
 /** `fetch` that records whether a response arrived. An aborted request says nothing about the server. */
 export async function trackedFetch(url: string, init: RequestInit): Promise<Response> {
   try {
     const response = await fetch(url, init);
-    setOnline(true);
+    online.set(true);
     return response;
   } catch (error) {
-    if (init.signal?.aborted !== true) setOnline(false);
+    if (init.signal?.aborted !== true) online.set(false);
     throw error;
   }
 }
 
 /** Whether the last request got a response. */
 export function useOnline(): boolean {
-  return useSyncExternalStore(
-    (changed) => {
-      listeners.add(changed);
-      return () => listeners.delete(changed);
-    },
-    () => isOnline,
-  );
-}
-
-function setOnline(next: boolean): void {
-  if (next === isOnline) return;
-  isOnline = next;
-  for (const changed of listeners) changed();
+  return useStore(online);
 }

@@ -18,6 +18,7 @@ import { createContext, useContext, useEffect, useId, useLayoutEffect, useRef, u
 import { count } from "../parts/format.ts";
 import { isObject } from "../parts/json.ts";
 import { exactName, visibleJson, wordClass } from "../parts/text.ts";
+import { Button } from "../shell/button.tsx";
 import { withUnread } from "./form-draft.ts";
 import {
   fieldValue,
@@ -239,26 +240,18 @@ function Shown({
       {long !== null ? (
         <div className="actions">
           <span className="hidden-part">{long.missing} are not shown.</span>
-          <button
-            type="button"
-            className="btn small"
-            onClick={() => change({ ...draft, revealed: [...draft.revealed, key] })}
-          >
+          <Button look="small" onClick={() => change({ ...draft, revealed: [...draft.revealed, key] })}>
             Show all {long.size}
-          </button>
+          </Button>
         </div>
       ) : (
         isInvisible && (
           <div className="actions">
             <span className="hidden-part">Contains invisible characters, shown as ⟨code points⟩.</span>
             {!isReadOnly && (
-              <button
-                type="button"
-                className="btn small"
-                onClick={() => change({ ...draft, editing: [...draft.editing, key] })}
-              >
+              <Button look="small" onClick={() => change({ ...draft, editing: [...draft.editing, key] })}>
                 Edit
-              </button>
+              </Button>
             )}
           </div>
         )

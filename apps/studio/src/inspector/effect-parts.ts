@@ -2,7 +2,7 @@
 // attempts. The row is JSON of the server, which may be of a newer or older release, so fields are looked up and not
 // assumed.
 
-import type { EffectDetail } from "everturn/client";
+import type { EffectDetail, TimelineEffect } from "everturn/client";
 import type { Json, JsonObject } from "everturn/model";
 
 /**
@@ -55,4 +55,16 @@ function parsed(text: string): Json {
   } catch {
     return text;
   }
+}
+
+/** The class of the tag of an effect, which gives it the colour of its kind. */
+export function tagOf({ kind, state }: TimelineEffect): string {
+  if (state === "waits") return "wait";
+  if (state === "failed" || kind === "failure" || kind === "cancel") return "crash";
+  return kind === "model" ? "model" : kind === "tool" || kind === "code" ? "tool" : "";
+}
+
+/** Returns whether the effect is a model call whose reply is a message. */
+export function isReply({ kind, state }: TimelineEffect): boolean {
+  return kind === "model" && state !== "failed" && state !== "superseded" && state !== "cancelled";
 }

@@ -12,7 +12,7 @@ import { sessionRoute } from "../route.ts";
 import { Link } from "../shell/link.tsx";
 import { CopyButton } from "../text/copy-button.tsx";
 import { crashDuring, crashSentence } from "./crash-sentence.ts";
-import { journalOf, requestOf, responseOf } from "./effect-parts.ts";
+import { journalOf, requestOf, responseOf, tagOf } from "./effect-parts.ts";
 import { JsonTree } from "./json-tree.tsx";
 import { FailureView, Tile } from "./parts.tsx";
 import { inputName, inputText, outputName, outputText } from "./usage-text.ts";
@@ -129,12 +129,6 @@ export function EffectView({
 /** Names keep their case. */
 function lowerFirst(sentence: string): string {
   return sentence.startsWith("The ") ? `t${sentence.slice(1)}` : sentence;
-}
-
-function tagOf({ kind, state }: TimelineEffect): string {
-  if (state === "waits") return "wait";
-  if (state === "failed" || kind === "failure" || kind === "cancel") return "crash";
-  return kind === "model" ? "model" : kind === "tool" || kind === "code" ? "tool" : "";
 }
 
 /** The name of a model without its provider. */

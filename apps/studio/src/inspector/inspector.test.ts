@@ -6,8 +6,8 @@ import { createElement } from "react";
 import { renderToStaticMarkup } from "react-dom/server";
 import { describe, expect, test } from "vitest";
 
+import { supportCase, usageFixture } from "../../test/turn-fixture.ts";
 import { curlOf, curlOfUserMessage } from "../parts/take-out.ts";
-import { supportCase, usageFixture } from "../timeline/turn-fixture.ts";
 import { journalOf, requestOf, responseOf } from "./effect-parts.ts";
 import { EffectView } from "./effect-view.tsx";
 import { JsonTree } from "./json-tree.tsx";

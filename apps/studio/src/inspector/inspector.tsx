@@ -3,17 +3,19 @@
 import type { ReactNode } from "react";
 
 import { useConnection } from "../data/connection.tsx";
+import { useEngines } from "../data/engines.ts";
 import { useQuery } from "../data/query.ts";
 import { curlOf, exportTurn } from "../parts/take-out.ts";
 import { navigate } from "../route.ts";
+import { Button } from "../shell/button.tsx";
 import { attempt } from "../shell/toasts.tsx";
 import { CopyButton } from "../text/copy-button.tsx";
 import { useTurnData } from "../timeline/turn-data.ts";
 import { shownTurn, turnName, useTurns } from "../timeline/turns.ts";
 import { EffectView } from "./effect-view.tsx";
 import { OpenEffectView } from "./open-effect-view.tsx";
-import { TurnView } from "./turn-view.tsx";
 import "./inspector.css";
+import { TurnView } from "./turn-view.tsx";
 
 export function Inspector({
   sessionId,
@@ -28,7 +30,7 @@ export function Inspector({
   const turns = useTurns(sessionId);
   const shown = shownTurn(turns, turnId);
   const { timeline, open, error } = useTurnData(sessionId, shown.turnId);
-  const engines = useQuery("engines", async (signal) => inspector.engines({ signal }));
+  const engines = useEngines();
   const key = ordinal === null || shown.turnId === null ? null : `effect ${sessionId} ${shown.turnId} ${ordinal}`;
   const effect = timeline?.effects.find((row) => row.ordinal === ordinal) ?? null;
   const detail = useQuery(effect === null ? null : key, async (signal) =>
@@ -51,9 +53,7 @@ export function Inspector({
   const rerunOf = (name: string | null): string | null => tools.find((tool) => tool.name === name)?.rerun ?? null;
   const { durability } = server;
   const playground = (
-    <button type="button" className="btn" onClick={() => navigate({ view: "playground", from: sessionId })}>
-      Open in playground
-    </button>
+    <Button onClick={() => navigate({ view: "playground", from: sessionId })}>Open in playground</Button>
   );
   if (effect !== null) {
     return (
@@ -90,13 +90,9 @@ export function Inspector({
       actions={
         <>
           {server.records && (
-            <button
-              type="button"
-              className="btn"
-              onClick={() => attempt(async () => exportTurn(client, sessionId, turn.turnId))}
-            >
+            <Button onClick={() => attempt(async () => exportTurn(client, sessionId, turn.turnId))}>
               Export record
-            </button>
+            </Button>
           )}
           <CopyButton label="Copy as curl" text={() => curlOf(location.origin, [...path, "timeline"])} />
           {playground}

@@ -10,6 +10,7 @@ import { useQuery } from "../data/query.ts";
 import { ago } from "../parts/format.ts";
 import { sessionRoute } from "../route.ts";
 import { statusOf, summaryOfCall, titleOf } from "../sessions/session-label.ts";
+import { Button } from "../shell/button.tsx";
 import { Link } from "../shell/link.tsx";
 import { notify } from "../shell/toasts.tsx";
 
@@ -104,24 +105,17 @@ function Recover({ sessionId, onDone }: { readonly sessionId: string; readonly o
   };
   return (
     <div className="actions">
-      <button
-        type="button"
-        className="btn"
-        title="Restarts the step that was open"
-        disabled={isBusy}
-        onClick={() => void recover({ from: "step" })}
-      >
+      <Button title="Restarts the step that was open" disabled={isBusy} onClick={() => void recover({ from: "step" })}>
         Recover
-      </button>
-      <button
-        type="button"
-        className="btn quiet"
+      </Button>
+      <Button
+        look="quiet"
         title="Ends the turn as failed. Calls without a result are answered as cancelled"
         disabled={isBusy}
         onClick={() => void recover({})}
       >
         End the turn
-      </button>
+      </Button>
       {failure !== null && (
         <span className="bad" role="alert">
           {failure}

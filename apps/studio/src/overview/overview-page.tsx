@@ -11,12 +11,13 @@ import { useState } from "react";
 import { useConnection } from "../data/connection.tsx";
 import { useQuery } from "../data/query.ts";
 import { cost, count, dateTime, duration, percent } from "../parts/format.ts";
+import { Button, Toggle } from "../shell/button.tsx";
 import { useTitle } from "../shell/title.ts";
 import { Attention } from "./attention.tsx";
 import { BarChart } from "./chart.tsx";
 import { SumTable, ToolTable, timeOf } from "./sum-tables.tsx";
-import { Workers } from "./workers.tsx";
 import "./overview.css";
+import { Workers } from "./workers.tsx";
 
 /** The periods that can be chosen, in milliseconds. */
 const periods = [
@@ -52,15 +53,9 @@ export function OverviewPage(): ReactNode {
         <h1>Overview</h1>
         <div role="group" aria-label="period" className="chips">
           {periods.map(({ name, ms }) => (
-            <button
-              key={ms}
-              type="button"
-              className="chip"
-              aria-pressed={ms === periodMs}
-              onClick={() => setPeriodMs(ms)}
-            >
+            <Toggle key={ms} isOn={ms === periodMs} onClick={() => setPeriodMs(ms)}>
               {name}
-            </button>
+            </Toggle>
           ))}
         </div>
         <span className="spacer" />
@@ -68,10 +63,7 @@ export function OverviewPage(): ReactNode {
       </div>
       {error !== null && (
         <p className="notice bad" role="alert">
-          The sums could not be read: {error.message}{" "}
-          <button type="button" className="btn" onClick={refresh}>
-            Try again
-          </button>
+          The sums could not be read: {error.message} <Button onClick={refresh}>Try again</Button>
         </p>
       )}
       {data === null && error === null && (

@@ -9,6 +9,7 @@ import { useId } from "react";
 
 import { cost, count, duration } from "../parts/format.ts";
 import { sessionRoute } from "../route.ts";
+import { Button } from "../shell/button.tsx";
 import { Link } from "../shell/link.tsx";
 import { Markdown } from "../text/markdown.tsx";
 import { optionsOf } from "./column-settings.ts";
@@ -54,9 +55,9 @@ export function Column({
         </select>
         <span className="spacer" />
         {onRemove !== null && (
-          <button type="button" className="btn quiet" onClick={onRemove}>
+          <Button look="quiet" onClick={onRemove}>
             Remove
-          </button>
+          </Button>
         )}
       </div>
       {engine !== undefined && (
@@ -229,15 +230,11 @@ function RunView({
       )}
       <div className="column-actions">
         {endedAt === null && (
-          <button type="button" className="btn danger" onClick={onStop}>
+          <Button look="danger" onClick={onStop}>
             Stop
-          </button>
+          </Button>
         )}
-        {sessionId !== null && endedAt !== null && !isKept && (
-          <button type="button" className="btn" onClick={onKeep}>
-            Keep
-          </button>
-        )}
+        {sessionId !== null && endedAt !== null && !isKept && <Button onClick={onKeep}>Keep</Button>}
         {isKept && <span className="status done">kept</span>}
         {sessionId !== null && <Link to={sessionRoute(sessionId)}>Open the session</Link>}
         {end !== null && end.haltedReason !== "completed" && <span className="muted">ended: {end.haltedReason}</span>}

@@ -11,16 +11,18 @@ import type { ReactNode } from "react";
 import { useEffect, useRef, useState } from "react";
 
 import { useConnection } from "../data/connection.tsx";
+import { useEngines } from "../data/engines.ts";
 import { useQuery } from "../data/query.ts";
+import { Button } from "../shell/button.tsx";
 import { withModifier } from "../shell/keyboard.ts";
 import { useTitle } from "../shell/title.ts";
 import { notifyError } from "../shell/toasts.tsx";
 import { enginesFor, optionsOf, newColumnSettings, withoutEngine } from "./column-settings.ts";
 import { Column } from "./column.tsx";
 import { beginRun, withEnd, withEvent } from "./run.ts";
-import { forgetRuns, rememberRun, unkeptRuns } from "./unkept-runs.ts";
 import "../styles/conversation.css";
 import "./playground.css";
+import { forgetRuns, rememberRun, unkeptRuns } from "./unkept-runs.ts";
 
 type ColumnState = {
   readonly key: number;
@@ -34,8 +36,8 @@ const maxColumns = 4;
 /** `from`: the session whose messages each run begins with; `null`: each run begins a new conversation. */
 export function PlaygroundPage({ from }: { readonly from: string | null }): ReactNode {
   useTitle("Playground");
-  const { client, inspector, server } = useConnection();
-  const engines = useQuery("engines", (signal) => inspector.engines({ signal }));
+  const { client, server } = useConnection();
+  const engines = useEngines();
   const [columns, setColumns] = useState<readonly ColumnState[]>([]);
   const [message, setMessage] = useState("");
   const nextKey = useRef(0);
@@ -110,9 +112,7 @@ export function PlaygroundPage({ from }: { readonly from: string | null }): Reac
           )}
         </span>
         <span className="spacer" />
-        <button
-          type="button"
-          className="btn"
+        <Button
           disabled={first === undefined || columns.length >= maxColumns}
           onClick={() => {
             const last = columns.at(-1);
@@ -120,7 +120,7 @@ export function PlaygroundPage({ from }: { readonly from: string | null }): Reac
           }}
         >
           Add a column
-        </button>
+        </Button>
       </div>
       <EarlierRuns />
       {original.error !== null && (
@@ -151,10 +151,10 @@ export function PlaygroundPage({ from }: { readonly from: string | null }): Reac
             if (event.key === "Enter" && (event.metaKey || event.ctrlKey)) runAll();
           }}
         />
-        <button type="submit" className="btn primary" disabled={!canRun}>
+        <Button type="submit" look="primary" disabled={!canRun}>
           {columns.length > 1 ? `Run ${columns.length} side by side` : "Run"}{" "}
           <span className="kbd">{withModifier("⏎")}</span>
-        </button>
+        </Button>
       </form>
       <div className="playground-columns">
         {columns.map((column, index) => (
@@ -216,12 +216,11 @@ function EarlierRuns(): ReactNode {
   return (
     <p className="notice" role="status">
       {runs.length === 1 ? "1 earlier run was" : `${runs.length} earlier runs were`} not kept.{" "}
-      <button type="button" className="btn small danger" disabled={isBusy} onClick={() => void remove()}>
+      <Button look="small danger" disabled={isBusy} onClick={() => void remove()}>
         {runs.length === 1 ? "Delete it" : "Delete them"}
-      </button>{" "}
-      <button
-        type="button"
-        className="btn small"
+      </Button>{" "}
+      <Button
+        look="small"
         disabled={isBusy}
         onClick={() => {
           forgetRuns(runs);
@@ -229,7 +228,7 @@ function EarlierRuns(): ReactNode {
         }}
       >
         {runs.length === 1 ? "Keep it" : "Keep them"}
-      </button>
+      </Button>
     </p>
   );
 }

@@ -1,8 +1,8 @@
 // The bar of a session: title, status, totals and the actions on the session.
 
+import type { Action } from "../shell/actions.ts";
 import type { ReactNode } from "react";
 
-import { Menu } from "@base-ui/react/menu";
 import { messageText } from "everturn/model";
 import { useMemo, useState } from "react";
 
@@ -15,7 +15,9 @@ import { beginning, visibleName } from "../parts/text.ts";
 import { navigate, sessionRoute } from "../route.ts";
 import { statusOf } from "../sessions/session-label.ts";
 import { useRegisterActions } from "../shell/actions.ts";
+import { Button } from "../shell/button.tsx";
 import { Link } from "../shell/link.tsx";
+import { ActionMenu } from "../shell/menu.tsx";
 import { Confirm } from "../shell/modal.tsx";
 import { togglePane } from "../shell/panes.tsx";
 import { useTitle } from "../shell/title.ts";
@@ -29,47 +31,90 @@ export function SessionBar({
   readonly toggleSheet: () => void;
 }): ReactNode {
   const state = useConversation();
-  const { client, server } = useConnection();
   const { head, sessionId } = state;
-  const [dialog, setDialog] = useState<"stop" | "delete" | null>(null);
-  const title = titleOfSession(state);
-  useTitle(title);
-  const openTurn = head?.openTurn ?? null;
-  const openTurnId = openTurn?.turnId ?? null;
-  const status =
-    head === null
-      ? null
-      : statusOf({
-          status: head.session.status,
-          pendingToolCalls: head.session.pendingToolCalls,
-          pendingQuestion: head.session.pendingQuestion,
-          turnStatus: openTurn?.status ?? null,
-          limitWait: openTurn?.limitWait ?? null,
-        });
+  const [dialog, setDialog] = useState<Dialog | null>(null);
+  const title = titleOfSession(state) ?? sessionId;
+  useTitle(titleOfSession(state));
+  const openTurnId = head?.openTurn?.turnId ?? null;
   const origin = head?.forkedFrom ?? null;
   const original = origin?.sessionId ?? null;
-  const actions = useMemo(() => {
-    return [
+  const actions = useSessionActions({ sessionId, original, turnId, openTurnId, ask: setDialog });
+  useRegisterActions(actions);
+  return (
+    <div className="session-bar">
+      <Link to={{ view: "sessions" }} className="icon-btn only-small" aria-label="All sessions">
+        ←
+      </Link>
+      <h1 dir="auto" title={title}>
+        {title}
+      </h1>
+      {head !== null && <Status head={head} />}
+      {origin !== null && <Origin origin={origin} />}
+      <span className="spacer" />
+      <span className="totals tnum muted">{head !== null && totalsOf(head)}</span>
+      <Button look="quiet only-narrow" onClick={toggleSheet}>
+        Details
+      </Button>
+      <ActionMenu label="Actions on the session" className="btn quiet" actions={[timelineAction, ...actions]} />
+      {original !== null && (
+        <Link to={{ view: "compare", left: original, right: sessionId }} className="btn quiet only-wide">
+          Compare
+        </Link>
+      )}
+      {openTurnId !== null && (
+        <Button look="danger" onClick={() => setDialog("stop")}>
+          Stop
+        </Button>
+      )}
+      <Dialogs dialog={dialog} openTurnId={openTurnId} close={() => setDialog(null)} />
+    </div>
+  );
+}
+
+/** A question that has to be confirmed. */
+type Dialog = "stop" | "delete";
+
+type Head = NonNullable<ReturnType<typeof useConversation>["head"]>;
+
+/** A screen without a keyboard has no other short way; the palette has an entry of its own. */
+const timelineAction: Action = {
+  id: "timeline",
+  label: "Hide or show the timeline",
+  run: () => togglePane("timeline"),
+};
+
+/** The actions of the menu and of the palette. What cannot be undone is last. */
+function useSessionActions({
+  sessionId,
+  original,
+  turnId,
+  openTurnId,
+  ask,
+}: {
+  readonly sessionId: string;
+  /** The session that this one is a fork of. */
+  readonly original: string | null;
+  readonly turnId: string | null;
+  readonly openTurnId: string | null;
+  readonly ask: (dialog: Dialog) => void;
+}): readonly Action[] {
+  const { client, server } = useConnection();
+  return useMemo(
+    () => [
       {
         id: "fork",
         label: "Fork this session",
+        run: () => attempt(async () => navigate(sessionRoute(await client.fork(sessionId)))),
+      },
+      {
+        id: "compare",
+        label: original === null ? "Compare with another session" : "Compare with the original",
         run: () =>
-          attempt(async () => {
-            const forked = await client.fork(sessionId);
-            navigate(sessionRoute(forked));
+          navigate({
+            view: "compare",
+            ...(original === null ? { left: sessionId, right: "" } : { left: original, right: sessionId }),
           }),
       },
-      original === null
-        ? {
-            id: "compare",
-            label: "Compare with another session",
-            run: () => navigate({ view: "compare", left: sessionId, right: "" }),
-          }
-        : {
-            id: "compare",
-            label: "Compare with the original",
-            run: () => navigate({ view: "compare", left: original, right: sessionId }),
-          },
       {
         id: "playground",
         label: "Open in the playground",
@@ -95,114 +140,96 @@ export function SessionBar({
         run: () => copyText(curlOf(location.origin, ["sessions", sessionId, "messages"])),
       },
       { id: "copy-id", label: "Copy the id", run: () => copyText(sessionId) },
-      ...(openTurnId === null ? [] : [{ id: "stop", label: "Stop the turn…", run: () => setDialog("stop") }]),
-      { id: "delete", label: "Delete the session…", run: () => setDialog("delete") },
-    ];
-  }, [client, sessionId, original, server.records, turnId, openTurnId]);
-  useRegisterActions(actions);
-  const usage = head?.session.usage;
-  const tokens = usage === undefined ? null : totalOf(usage);
+      ...(openTurnId === null ? [] : [{ id: "stop", label: "Stop the turn…", run: () => ask("stop") }]),
+      { id: "delete", label: "Delete the session…", run: () => ask("delete") },
+    ],
+    [client, sessionId, original, server.records, turnId, openTurnId, ask],
+  );
+}
+
+/** What the session does. Screen readers announce that the turn waits, has ended or has failed. */
+function Status({ head: { session, openTurn } }: { readonly head: Head }): ReactNode {
+  const { kind, text } = statusOf({
+    ...session,
+    turnStatus: openTurn?.status ?? null,
+    limitWait: openTurn?.limitWait ?? null,
+  });
   return (
-    <div className="session-bar">
-      <Link to={{ view: "sessions" }} className="icon-btn only-small" aria-label="All sessions">
-        ←
-      </Link>
-      <h1 dir="auto" title={title ?? sessionId}>
-        {title ?? sessionId}
-      </h1>
-      {status !== null && (
-        // Screen readers announce that the turn waits, has ended or has failed.
-        <span className={`status ${status.kind}`} role="status">
-          <span className="visually-hidden">Status: </span>
-          {status.text}
-        </span>
-      )}
-      {origin !== null && (
-        <Link
-          to={sessionRoute(origin.sessionId, { message: Math.max(0, origin.at - 1) })}
-          className="muted fork-origin"
-          title={`Forked from ${visibleName(origin.sessionId)} at message ${count(origin.at)}`}
-          aria-label={`forked from ${visibleName(beginning(origin.sessionId, 24))} at message ${count(origin.at)}`}
-        >
-          forked
-          <span className="fork-source">
-            {" "}
-            from <bdi>{visibleName(beginning(origin.sessionId, 24))}</bdi> at message {count(origin.at)}
-          </span>
-        </Link>
-      )}
-      <span className="spacer" />
-      <span className="totals tnum muted">
-        {[
-          head === null ? null : head.engine,
-          tokens === null ? null : `${count(tokens)} tokens`,
-          usage === undefined ? null : cost(usage.totalCost),
-        ]
-          .filter(Boolean)
-          .join(" · ")}
+    <span className={`status ${kind}`} role="status">
+      <span className="visually-hidden">Status: </span>
+      {text}
+    </span>
+  );
+}
+
+/** The session and the message that this session was forked from. */
+function Origin({ origin: { sessionId, at } }: { readonly origin: NonNullable<Head["forkedFrom"]> }): ReactNode {
+  const name = visibleName(beginning(sessionId, 24));
+  return (
+    <Link
+      to={sessionRoute(sessionId, { message: Math.max(0, at - 1) })}
+      className="muted fork-origin"
+      title={`Forked from ${visibleName(sessionId)} at message ${count(at)}`}
+      aria-label={`forked from ${name} at message ${count(at)}`}
+    >
+      forked
+      <span className="fork-source">
+        {" "}
+        from <bdi>{name}</bdi> at message {count(at)}
       </span>
-      <button type="button" className="btn quiet only-narrow" onClick={toggleSheet}>
-        Details
-      </button>
-      <Menu.Root>
-        <Menu.Trigger className="btn quiet" aria-label="Actions on the session">
-          ⋯
-        </Menu.Trigger>
-        <Menu.Portal>
-          <Menu.Positioner className="menu-position" align="end" sideOffset={4}>
-            <Menu.Popup className="menu">
-              {/* A screen without a keyboard has no other short way; the palette has its own entry. What cannot be undone stays last. */}
-              <Menu.Item className="menu-item" onClick={() => togglePane("timeline")}>
-                Hide or show the timeline
-              </Menu.Item>
-              {actions.map(({ id, label, run }) => (
-                <Menu.Item key={id} className="menu-item" onClick={run}>
-                  {label}
-                </Menu.Item>
-              ))}
-            </Menu.Popup>
-          </Menu.Positioner>
-        </Menu.Portal>
-      </Menu.Root>
-      {original !== null && (
-        <Link to={{ view: "compare", left: original, right: sessionId }} className="btn quiet only-wide">
-          Compare
-        </Link>
-      )}
-      {openTurnId !== null && (
-        <button type="button" className="btn danger" onClick={() => setDialog("stop")}>
-          Stop
-        </button>
-      )}
-      {dialog === "stop" && openTurnId !== null && (
-        <Confirm
-          title="Stop the turn?"
-          text="What the turn has committed stays. A tool that runs now is told to stop."
-          action="Stop the turn"
-          run={() =>
-            attempt(async () => {
-              await client.cancel(sessionId, { turnId: openTurnId });
-              refreshSession(client, sessionId);
-            })
-          }
-          close={() => setDialog(null)}
-        />
-      )}
-      {dialog === "delete" && (
-        <Confirm
-          title="Delete this session?"
-          text="Its messages, turns and journals are removed. This cannot be undone."
-          action="Delete"
-          run={() =>
-            attempt(async () => {
-              await client.delete(sessionId);
-              navigate({ view: "sessions" });
-            })
-          }
-          close={() => setDialog(null)}
-        />
-      )}
-    </div>
+    </Link>
+  );
+}
+
+/** The engine, the tokens and the cost in one line. */
+function totalsOf({ engine, session: { usage } }: Head): string {
+  const { totalTokens, inputTokens, outputTokens, totalCost } = usage;
+  const isKnown = totalTokens !== null || inputTokens !== null || outputTokens !== null;
+  const tokens = totalTokens ?? (inputTokens ?? 0) + (outputTokens ?? 0);
+  return [engine, isKnown && `${count(tokens)} tokens`, cost(totalCost)].filter(Boolean).join(" · ");
+}
+
+function Dialogs({
+  dialog,
+  openTurnId,
+  close,
+}: {
+  readonly dialog: Dialog | null;
+  readonly openTurnId: string | null;
+  readonly close: () => void;
+}): ReactNode {
+  const { client } = useConnection();
+  const { sessionId } = useConversation();
+  if (dialog === "delete") {
+    return (
+      <Confirm
+        title="Delete this session?"
+        text="Its messages, turns and journals are removed. This cannot be undone."
+        action="Delete"
+        run={() =>
+          attempt(async () => {
+            await client.delete(sessionId);
+            navigate({ view: "sessions" });
+          })
+        }
+        close={close}
+      />
+    );
+  }
+  if (dialog === null || openTurnId === null) return null;
+  return (
+    <Confirm
+      title="Stop the turn?"
+      text="What the turn has committed stays. A tool that runs now is told to stop."
+      action="Stop the turn"
+      run={() =>
+        attempt(async () => {
+          await client.cancel(sessionId, { turnId: openTurnId });
+          refreshSession(client, sessionId);
+        })
+      }
+      close={close}
+    />
   );
 }
 
@@ -216,17 +243,4 @@ function titleOfSession({ head, messages }: ReturnType<typeof useConversation>):
     if (message?.role === "user") return visibleName(beginning(messageText(message), 120));
   }
   return null;
-}
-
-function totalOf({
-  totalTokens,
-  inputTokens,
-  outputTokens,
-}: {
-  readonly totalTokens: number | null;
-  readonly inputTokens: number | null;
-  readonly outputTokens: number | null;
-}): number | null {
-  if (totalTokens !== null) return totalTokens;
-  return inputTokens === null && outputTokens === null ? null : (inputTokens ?? 0) + (outputTokens ?? 0);
 }

@@ -5,13 +5,14 @@ import type { FormEvent, ReactNode } from "react";
 import { useId, useState } from "react";
 
 import { useConnection } from "../data/connection.tsx";
-import { useQuery } from "../data/query.ts";
+import { useEngines } from "../data/engines.ts";
 import { navigate, sessionRoute } from "../route.ts";
+import { Button } from "../shell/button.tsx";
 import { notifyError } from "../shell/toasts.tsx";
 
 export function NewSession(): ReactNode {
-  const { client, inspector } = useConnection();
-  const engines = useQuery("engines", async (signal) => inspector.engines({ signal }));
+  const { client } = useConnection();
+  const engines = useEngines();
   const [engine, setEngine] = useState("");
   const [text, setText] = useState("");
   const [isStarting, setStarting] = useState(false);
@@ -70,9 +71,9 @@ export function NewSession(): ReactNode {
           </select>
         )}
         <span className="spacer" />
-        <button type="submit" className="btn primary" disabled={text.trim() === "" || isStarting}>
+        <Button type="submit" look="primary" disabled={text.trim() === "" || isStarting}>
           Start
-        </button>
+        </Button>
       </div>
     </form>
   );

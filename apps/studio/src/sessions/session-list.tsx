@@ -9,10 +9,12 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { memo, useCallback, useEffect, useMemo, useRef, useState } from "react";
 
 import { useConnection } from "../data/connection.tsx";
+import { useEngines } from "../data/engines.ts";
 import { useQuery } from "../data/query.ts";
 import { ago, cost, dateTime } from "../parts/format.ts";
 import { exactName } from "../parts/text.ts";
 import { navigate, sessionRoute } from "../route.ts";
+import { Button, IconButton, Toggle } from "../shell/button.tsx";
 import { Link } from "../shell/link.tsx";
 import { Confirm } from "../shell/modal.tsx";
 import { notify, notifyError } from "../shell/toasts.tsx";
@@ -36,13 +38,11 @@ const filters = [
 type SessionFilter = (typeof filters)[number]["name"];
 
 export function SessionList({ selected }: { readonly selected: string | null }): ReactNode {
-  const { client, inspector } = useConnection();
+  const { client } = useConnection();
   const [filter, setFilter] = useState<SessionFilter>("all");
   const [engine, setEngine] = useState("");
   const [marked, setMarked] = useState<ReadonlySet<string> | null>(null);
   const [isConfirming, setConfirming] = useState(false);
-  const counts = useSessionCounts();
-  const engines = useQuery("engines", async (signal) => inspector.engines({ signal }));
   const scroller = useRef<HTMLDivElement>(null);
   const { loaded, error, loadMore, showUnseen, reload } = useSessions({ filter, engine, scroller });
   const items = useMemo(
@@ -78,46 +78,19 @@ export function SessionList({ selected }: { readonly selected: string | null }):
   return (
     <>
       <div className="filters" role="group" aria-label="Filter">
-        {filters.map(({ name, label }) => {
-          const count = name === "running" ? counts?.running : name === "waiting" ? counts?.waiting : undefined;
-          return (
-            <button
-              key={name}
-              type="button"
-              className="chip"
-              aria-pressed={filter === name}
-              onClick={() => setFilter(name)}
-            >
-              {label}
-              {count !== undefined && count.count > 0 && <b className={`tnum of-${name}`}> {count.text}</b>}
-            </button>
-          );
-        })}
+        <Filters filter={filter} change={setFilter} />
         {marked === null ? (
           <>
-            {engines.data !== null && engines.data.length > 1 && (
-              <select
-                className="select small"
-                aria-label="Engine"
-                value={engine}
-                onChange={(event) => setEngine(event.target.value)}
-              >
-                <option value="">All engines</option>
-                {engines.data.map(({ name }) => (
-                  <option key={name}>{name}</option>
-                ))}
-              </select>
-            )}
+            <EngineFilter engine={engine} change={setEngine} />
             <span className="spacer" />
-            <button
-              type="button"
-              className="icon-btn framed"
-              aria-label="Select sessions"
+            <IconButton
+              look="framed"
+              label="Select sessions"
               title="Select several"
               onClick={() => setMarked(new Set())}
             >
               ☑
-            </button>
+            </IconButton>
             <Link
               to={{ view: "sessions" }}
               className="icon-btn framed"
@@ -128,42 +101,7 @@ export function SessionList({ selected }: { readonly selected: string | null }):
             </Link>
           </>
         ) : (
-          <>
-            <span className="tnum">{marked.size} selected</span>
-            <button
-              type="button"
-              className="btn quiet small"
-              onClick={() => setMarked(new Set(items.map(({ id }) => id)))}
-            >
-              All loaded
-            </button>
-            <span className="spacer" />
-            <button
-              type="button"
-              className="btn small"
-              disabled={marked.size !== 2}
-              title="Compare two sessions side by side"
-              onClick={() => {
-                const [left, right] = marked;
-                if (left === undefined || right === undefined) return;
-                setMarked(null);
-                navigate({ view: "compare", left, right });
-              }}
-            >
-              Compare
-            </button>
-            <button
-              type="button"
-              className="btn danger small"
-              disabled={marked.size === 0}
-              onClick={() => setConfirming(true)}
-            >
-              Delete…
-            </button>
-            <button type="button" className="btn quiet small" onClick={() => setMarked(null)}>
-              Cancel
-            </button>
-          </>
+          <MarkedActions marked={marked} items={items} change={setMarked} confirmDeletion={() => setConfirming(true)} />
         )}
       </div>
       {loaded !== null && loaded.unseen.length > 0 && (
@@ -198,6 +136,89 @@ export function SessionList({ selected }: { readonly selected: string | null }):
           close={() => setConfirming(false)}
         />
       )}
+    </>
+  );
+}
+
+/** A button for each filter, with the number of sessions that run and that wait. */
+function Filters({
+  filter,
+  change,
+}: {
+  readonly filter: SessionFilter;
+  readonly change: (filter: SessionFilter) => void;
+}): ReactNode {
+  const counts = useSessionCounts();
+  return filters.map(({ name, label }) => {
+    const count = name === "running" || name === "waiting" ? counts?.[name] : undefined;
+    return (
+      <Toggle key={name} isOn={filter === name} onClick={() => change(name)}>
+        {label}
+        {count !== undefined && count.count > 0 && <b className={`tnum of-${name}`}> {count.text}</b>}
+      </Toggle>
+    );
+  });
+}
+
+/** Chooses an engine, if there are several. */
+function EngineFilter({
+  engine,
+  change,
+}: {
+  readonly engine: string;
+  readonly change: (engine: string) => void;
+}): ReactNode {
+  const engines = useEngines();
+  if (engines.data === null || engines.data.length < 2) return null;
+  return (
+    <select
+      className="select small"
+      aria-label="Engine"
+      value={engine}
+      onChange={(event) => change(event.target.value)}
+    >
+      <option value="">All engines</option>
+      {engines.data.map(({ name }) => (
+        <option key={name}>{name}</option>
+      ))}
+    </select>
+  );
+}
+
+/** What can be done with the marked sessions. `change(null)` ends the marking. */
+function MarkedActions({
+  marked,
+  items,
+  change,
+  confirmDeletion,
+}: {
+  readonly marked: ReadonlySet<string>;
+  readonly items: readonly SessionSummary[];
+  readonly change: (marked: ReadonlySet<string> | null) => void;
+  readonly confirmDeletion: () => void;
+}): ReactNode {
+  const compare = (): void => {
+    const [left, right] = marked;
+    if (left === undefined || right === undefined) return;
+    change(null);
+    navigate({ view: "compare", left, right });
+  };
+  return (
+    <>
+      <span className="tnum">{marked.size} selected</span>
+      <Button look="quiet small" onClick={() => change(new Set(items.map(({ id }) => id)))}>
+        All loaded
+      </Button>
+      <span className="spacer" />
+      <Button look="small" disabled={marked.size !== 2} title="Compare two sessions side by side" onClick={compare}>
+        Compare
+      </Button>
+      <Button look="danger small" disabled={marked.size === 0} onClick={confirmDeletion}>
+        Delete…
+      </Button>
+      <Button look="quiet small" onClick={() => change(null)}>
+        Cancel
+      </Button>
     </>
   );
 }

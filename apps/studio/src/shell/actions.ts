@@ -1,6 +1,8 @@
 // Actions of the view that is shown, for the command palette. A view registers its actions while it is shown.
 
-import { useEffect, useSyncExternalStore } from "react";
+import { useEffect, useMemo } from "react";
+
+import { Store, useStore } from "../data/store.ts";
 
 /** Something that the reader can do now. */
 export type Action = {
@@ -10,35 +12,19 @@ export type Action = {
   readonly run: () => void;
 };
 
-const listeners = new Set<() => void>();
-const registered = new Map<symbol, readonly Action[]>();
-let all: readonly Action[] = [];
+const registered = new Store<ReadonlyMap<symbol, readonly Action[]>>(new Map());
 
 /** Registers actions while the component is shown. The list must be stable between renders (`useMemo`). */
 export function useRegisterActions(actions: readonly Action[]): void {
   useEffect(() => {
     const owner = Symbol("actions");
-    registered.set(owner, actions);
-    publish();
-    return () => {
-      registered.delete(owner);
-      publish();
-    };
+    registered.set(new Map([...registered.get(), [owner, actions]]));
+    return () => registered.set(new Map([...registered.get()].filter(([other]) => other !== owner)));
   }, [actions]);
 }
 
 /** The actions of all views that are shown. */
 export function useActions(): readonly Action[] {
-  return useSyncExternalStore(
-    (changed) => {
-      listeners.add(changed);
-      return () => listeners.delete(changed);
-    },
-    () => all,
-  );
-}
-
-function publish(): void {
-  all = [...registered.values()].flat();
-  for (const changed of listeners) changed();
+  const byView = useStore(registered);
+  return useMemo(() => [...byView.values()].flat(), [byView]);
 }

@@ -5,6 +5,7 @@ import type { FormEvent, ReactNode } from "react";
 
 import { useEffect, useId, useState } from "react";
 
+import { Button } from "./button.tsx";
 import { Logo } from "./logo.tsx";
 
 /** A failed connection is tried again by itself after this many milliseconds. */
@@ -39,9 +40,9 @@ export function ConnectionGate({
             <p>The server does not answer.</p>
             <p className="muted mono">{state.message}</p>
             <div className="actions">
-              <button type="button" className="btn primary" onClick={retry}>
+              <Button look="primary" onClick={retry}>
                 Try again
-              </button>
+              </Button>
               <span className="muted">Tried every 3 s</span>
             </div>
           </div>
@@ -96,9 +97,9 @@ function Login({
         {hints[rejected ?? "none"]}
       </p>
       <div className="actions">
-        <button type="submit" className="btn primary" disabled={token.trim() === ""}>
+        <Button type="submit" look="primary" disabled={token.trim() === ""}>
           Log in
-        </button>
+        </Button>
       </div>
     </form>
   );

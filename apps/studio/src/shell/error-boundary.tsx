@@ -4,6 +4,8 @@ import type { ReactNode } from "react";
 
 import { Component } from "react";
 
+import { Button } from "./button.tsx";
+
 type Props = { readonly children: ReactNode };
 
 export class ErrorBoundary extends Component<Props, { readonly error: Error | null }> {
@@ -21,12 +23,10 @@ export class ErrorBoundary extends Component<Props, { readonly error: Error | nu
         <h2>This view has failed</h2>
         <p className="muted">{error.message}</p>
         <div className="actions">
-          <button type="button" className="btn" onClick={() => this.setState({ error: null })}>
-            Show it again
-          </button>
-          <button type="button" className="btn quiet" onClick={() => location.reload()}>
+          <Button onClick={() => this.setState({ error: null })}>Show it again</Button>
+          <Button look="quiet" onClick={() => location.reload()}>
             Reload the page
-          </button>
+          </Button>
         </div>
       </div>
     );

@@ -11,6 +11,7 @@ import { useOnline } from "../data/online.ts";
 import { useQuery } from "../data/query.ts";
 import { useRoute } from "../route.ts";
 import { useSessionCounts } from "../sessions/waiting-count.ts";
+import { IconButton } from "./button.tsx";
 import { KeyboardHelp } from "./keyboard-help.tsx";
 import { useShortcuts, withModifier } from "./keyboard.ts";
 import { Link } from "./link.tsx";
@@ -46,24 +47,22 @@ export function Header(): ReactNode {
         <span className="kbd">{withModifier("K")}</span>
       </button>
       <HostState />
-      <button
-        type="button"
-        className="icon-btn theme"
+      <IconButton
+        look="theme"
         title={`Theme: ${theme}`}
-        aria-label={`Theme: ${theme}. Change it.`}
+        label={`Theme: ${theme}. Change it.`}
         onClick={() => setTheme(nextTheme(theme))}
       >
         {themeSigns[theme]}
-      </button>
-      <button
-        type="button"
-        className="icon-btn only-wide"
+      </IconButton>
+      <IconButton
+        look="only-wide"
         title="Keyboard shortcuts"
-        aria-label="Keyboard shortcuts"
+        label="Keyboard shortcuts"
         onClick={() => setHelpOpen(true)}
       >
         ?
-      </button>
+      </IconButton>
       {isPaletteOpen && (
         <Palette close={() => setPaletteOpen(false)} openHelp={() => setHelpOpen(true)} logOut={logOut} />
       )}

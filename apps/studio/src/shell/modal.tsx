@@ -4,6 +4,8 @@ import type { ReactNode } from "react";
 
 import { Dialog } from "@base-ui/react/dialog";
 
+import { Button } from "./button.tsx";
+
 export function Modal({
   title,
   close,
@@ -53,19 +55,18 @@ export function Confirm({
       <p className="muted">{text}</p>
       <div className="actions end">
         {/* A key that is held down or pressed twice, and opened the dialog, must not confirm it. */}
-        <button type="button" className="btn" autoFocus onClick={close}>
+        <Button autoFocus onClick={close}>
           Keep
-        </button>
-        <button
-          type="button"
-          className="btn danger-fill"
+        </Button>
+        <Button
+          look="danger-fill"
           onClick={() => {
             close();
             run();
           }}
         >
           {action}
-        </button>
+        </Button>
       </div>
     </Modal>
   );

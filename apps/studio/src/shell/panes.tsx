@@ -2,8 +2,7 @@
 
 import type { KeyboardEvent, PointerEvent, ReactNode } from "react";
 
-import { useSyncExternalStore } from "react";
-
+import { Store, useStore } from "../data/store.ts";
 import { readStored, writeStored } from "./stored.ts";
 
 /** The panes with their size in CSS pixels: by default, at least and at most. */
@@ -16,16 +15,19 @@ const limits = {
 export type PaneName = keyof typeof limits;
 type Pane = { readonly size: number; readonly isHidden: boolean };
 
-const listeners = new Set<() => void>();
-const panes = new Map<PaneName, Pane>();
+const panes = new Store<{ readonly [Name in PaneName]: Pane }>({
+  sessions: storedPane("sessions"),
+  inspector: storedPane("inspector"),
+  timeline: storedPane("timeline"),
+});
 
 export function usePane(name: PaneName): Pane {
-  return useSyncExternalStore(subscribe, () => paneOf(name));
+  return useStore(panes)[name];
 }
 
 /** Hides a pane, or shows it again. */
 export function togglePane(name: PaneName): void {
-  const { size, isHidden } = paneOf(name);
+  const { size, isHidden } = panes.get()[name];
   setPane(name, { size, isHidden: !isHidden });
 }
 
@@ -89,26 +91,16 @@ export function Resizer({
   );
 }
 
-function paneOf(name: PaneName): Pane {
-  const existing = panes.get(name);
-  if (existing !== undefined) return existing;
-  const match = /^(\d{2,4})(-?)$/.exec(readStored(`everturn-pane-${name}`) ?? "");
+function storedPane(name: PaneName): Pane {
+  const [, digits, hidden] = /^(\d{2,4})(-?)$/.exec(readStored(`everturn-pane-${name}`) ?? "") ?? [];
   const { size, min, max } = limits[name];
-  const pane =
-    match === null
-      ? { size, isHidden: false }
-      : { size: Math.min(max, Math.max(min, Number(match[1]))), isHidden: match[2] === "-" };
-  panes.set(name, pane);
-  return pane;
+  return {
+    size: digits === undefined ? size : Math.min(max, Math.max(min, Number(digits))),
+    isHidden: hidden === "-",
+  };
 }
 
 function setPane(name: PaneName, pane: Pane): void {
-  panes.set(name, pane);
   writeStored(`everturn-pane-${name}`, `${pane.size}${pane.isHidden ? "-" : ""}`);
-  for (const changed of listeners) changed();
-}
-
-function subscribe(changed: () => void): () => void {
-  listeners.add(changed);
-  return () => listeners.delete(changed);
+  panes.set({ ...panes.get(), [name]: pane });
 }

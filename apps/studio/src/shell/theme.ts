@@ -1,28 +1,26 @@
 // The colour theme: that of the system, or light or dark by choice. The choice is stored in the browser and set as
 // `data-theme` of the root element.
 
-import { useSyncExternalStore } from "react";
-
+import { Store, useStore } from "../data/store.ts";
 import { readStored, writeStored } from "./stored.ts";
 
 const themes = ["system", "light", "dark"] as const;
 export type Theme = (typeof themes)[number];
 
 const storedKey = "everturn-theme";
-const listeners = new Set<() => void>();
-let current: Theme = themes.find((theme) => theme === readStored(storedKey)) ?? "system";
+const chosen = new Store<Theme>(themes.find((theme) => theme === readStored(storedKey)) ?? "system");
 
 /** Applies the stored theme before the first render. */
 export function applyTheme(): void {
-  if (current === "system") delete document.documentElement.dataset["theme"];
-  else document.documentElement.dataset["theme"] = current;
+  const theme = chosen.get();
+  if (theme === "system") delete document.documentElement.dataset["theme"];
+  else document.documentElement.dataset["theme"] = theme;
 }
 
 export function setTheme(theme: Theme): void {
-  current = theme;
   writeStored(storedKey, theme);
+  chosen.set(theme);
   applyTheme();
-  for (const changed of listeners) changed();
 }
 
 /** The theme after the present one: system, light, dark, and system again. */
@@ -31,11 +29,5 @@ export function nextTheme(theme: Theme): Theme {
 }
 
 export function useTheme(): Theme {
-  return useSyncExternalStore(
-    (changed) => {
-      listeners.add(changed);
-      return () => listeners.delete(changed);
-    },
-    () => current,
-  );
+  return useStore(chosen);
 }

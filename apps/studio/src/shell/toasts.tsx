@@ -3,22 +3,22 @@
 
 import type { ReactNode } from "react";
 
-import { useSyncExternalStore } from "react";
+import { Store, useStore } from "../data/store.ts";
+import { IconButton } from "./button.tsx";
 
 type Toast = { readonly id: number; readonly kind: "error" | "note"; readonly text: string };
 
 const shownMs = { error: 9000, note: 4000 };
 const maxToasts = 4;
-const listeners = new Set<() => void>();
-let toasts: readonly Toast[] = [];
+const toasts = new Store<readonly Toast[]>([]);
 let lastId = 0;
 
 /** Shows a message for some seconds. */
 export function notify(text: string, kind: Toast["kind"] = "note"): void {
-  if (toasts.some((toast) => toast.text === text)) return;
+  if (toasts.get().some((toast) => toast.text === text)) return;
   lastId += 1;
   const id = lastId;
-  setToasts([...toasts, { id, kind, text }].slice(-maxToasts));
+  toasts.set([...toasts.get(), { id, kind, text }].slice(-maxToasts));
   setTimeout(() => dismiss(id), shownMs[kind]);
 }
 
@@ -42,15 +42,15 @@ export function copyText(text: string): void {
 }
 
 export function Toasts(): ReactNode {
-  const shown = useSyncExternalStore(subscribe, () => toasts);
+  const shown = useStore(toasts);
   return (
     <div className="toasts" role="status" aria-live="polite">
       {shown.map(({ id, kind, text }) => (
         <div key={id} className={`toast ${kind}`}>
           <span dir="auto">{text}</span>
-          <button type="button" className="icon-btn" aria-label="Dismiss" onClick={() => dismiss(id)}>
+          <IconButton label="Dismiss" onClick={() => dismiss(id)}>
             ×
-          </button>
+          </IconButton>
         </div>
       ))}
     </div>
@@ -58,15 +58,5 @@ export function Toasts(): ReactNode {
 }
 
 function dismiss(id: number): void {
-  setToasts(toasts.filter((toast) => toast.id !== id));
-}
-
-function setToasts(next: readonly Toast[]): void {
-  toasts = next;
-  for (const changed of listeners) changed();
-}
-
-function subscribe(changed: () => void): () => void {
-  listeners.add(changed);
-  return () => listeners.delete(changed);
+  toasts.set(toasts.get().filter((toast) => toast.id !== id));
 }

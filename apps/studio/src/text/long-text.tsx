@@ -6,6 +6,7 @@ import { useState } from "react";
 
 import { count } from "../parts/format.ts";
 import { beginning, wordClass } from "../parts/text.ts";
+import { Button } from "../shell/button.tsx";
 
 /** Renders the beginning of a text, and a button for more. Each further step shows eight times as much. */
 export function LongText({
@@ -23,9 +24,9 @@ export function LongText({
   return (
     <>
       {render(beginning(text, shown))}
-      <button type="button" className="btn small more" onClick={() => setShown(shown + step)}>
+      <Button look="small more" onClick={() => setShown(shown + step)}>
         Show {step === text.length - shown ? "all" : `${count(step)} more`} of {count(text.length)} characters
-      </button>
+      </Button>
     </>
   );
 }

@@ -7,6 +7,7 @@ import type { KeyboardEvent, ReactNode } from "react";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useRef } from "react";
 
+import { tagOf } from "../inspector/effect-parts.ts";
 import { inputText, outputText } from "../inspector/usage-text.ts";
 import { duration } from "../parts/format.ts";
 import { visibleName } from "../parts/text.ts";
@@ -99,10 +100,4 @@ function Cells({ effect, acceptedAt }: { readonly effect: TimelineEffect; readon
       </span>
     </>
   );
-}
-
-function tagOf({ kind, state }: TimelineEffect): string {
-  if (state === "waits") return "wait";
-  if (state === "failed") return "crash";
-  return kind === "model" ? "model" : kind === "tool" || kind === "code" ? "tool" : "";
 }

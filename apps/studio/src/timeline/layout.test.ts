@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 
+import { acceptedAt, effectOf, longTurn, supportCase, timelineOf, turnOf } from "../../test/turn-fixture.ts";
 import { drawnBars, drawnMarks, panned, revealing, zoomed } from "./draw.ts";
 import { barLabels, barTitle, criticalPath, layoutOf, neighbourCommit, stepText, totalsText } from "./layout.ts";
 import { positionOf, ticksOf, timeAt } from "./time-scale.ts";
-import { acceptedAt, effectOf, longTurn, supportCase, timelineOf, turnOf } from "./turn-fixture.ts";
 
 const layout = layoutOf(supportCase);
 const barsOf = (label: string) => layout.bars[layout.lanes.findIndex((lane) => lane.label === label)] ?? [];

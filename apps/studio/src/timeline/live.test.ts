@@ -2,8 +2,8 @@ import type { RuntimeEvent } from "../data/types.ts";
 
 import { describe, expect, test } from "vitest";
 
+import { acceptedAt, effectOf, timelineOf, turnOf } from "../../test/turn-fixture.ts";
 import { noOpenEffects, openEffects, withEvents, withTimeline } from "./live.ts";
-import { acceptedAt, effectOf, timelineOf, turnOf } from "./turn-fixture.ts";
 
 const eventOf = (event: RuntimeEvent["event"]): RuntimeEvent => ({
   cursor: "c",

@@ -2,8 +2,8 @@ import type { Message } from "everturn/model";
 
 import { describe, expect, test } from "vitest";
 
+import { effectOf, supportCase, timelineOf } from "../../test/turn-fixture.ts";
 import { conversationAt } from "./state-at.ts";
-import { effectOf, supportCase, timelineOf } from "./turn-fixture.ts";
 
 const fields = { id: null, name: null, origin: null, metadata: {} };
 const user = (content: string): Message => ({ ...fields, role: "user", content });

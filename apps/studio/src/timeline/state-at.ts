@@ -9,6 +9,8 @@
 import type { TimelineEffect, TurnTimeline } from "everturn/client";
 import type { Message } from "everturn/model";
 
+import { isReply } from "../inspector/effect-parts.ts";
+
 /** The conversation at a moment. */
 export type ConversationState = {
   /** The number of messages of the session that were committed at that moment. */
@@ -83,10 +85,6 @@ function commitTimes({ turn, effects }: TurnTimeline, messages: readonly Message
     time = Math.max(time, row?.endedAt ?? time);
     return time;
   });
-}
-
-function isReply({ kind, state }: TimelineEffect): boolean {
-  return kind === "model" && state !== "failed" && state !== "superseded" && state !== "cancelled";
 }
 
 function isRunning({ startedAt, endedAt }: TimelineEffect, moment: number): boolean {

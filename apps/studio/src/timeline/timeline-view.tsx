@@ -10,12 +10,13 @@ import type { ReactNode } from "react";
 import { useCallback, useEffect, useMemo, useState } from "react";
 
 import { cost, count, duration } from "../parts/format.ts";
+import { Button, Toggle } from "../shell/button.tsx";
 import { useShortcuts } from "../shell/keyboard.ts";
 import { HoverCard } from "./hover-card.tsx";
 import { JournalList } from "./journal-list.tsx";
 import { criticalPath, layoutOf, neighbourCommit, totalsText } from "./layout.ts";
-import { Plot } from "./plot.tsx";
 import "./timeline.css";
+import { Plot } from "./plot.tsx";
 
 export type TimelineViewProps = {
   readonly timeline: TurnTimeline;
@@ -82,45 +83,32 @@ export function TimelineView(props: TimelineViewProps): ReactNode {
         </span>
         <span className="spacer" />
         {at !== null && (
-          <button type="button" className="chip tl-present" aria-pressed="true" onClick={() => onScrub(null)}>
+          <Toggle look="tl-present" isOn onClick={() => onScrub(null)}>
             at {duration(at)} · back to the present
-          </button>
+          </Toggle>
         )}
-        <button
-          type="button"
-          className="chip"
-          aria-pressed={isList}
+        <Toggle
+          isOn={isList}
           title="Show the rows of the journal as a list"
           onClick={() => setIsList((value) => !value)}
         >
           rows
-        </button>
+        </Toggle>
         {!isList && (
           <>
-            <button
-              type="button"
-              className="chip tl-critical"
-              aria-pressed={isCritical}
-              onClick={() => setIsCritical((value) => !value)}
-            >
+            <Toggle look="tl-critical" isOn={isCritical} onClick={() => setIsCritical((value) => !value)}>
               critical path
-            </button>
+            </Toggle>
             <span className="tl-zoom" role="group" aria-label="Zoom">
-              <button
-                type="button"
-                className="btn quiet"
-                aria-label="Zoom out"
-                disabled={view === null}
-                onClick={() => zoom(1 / 1.6)}
-              >
+              <Button look="quiet" aria-label="Zoom out" disabled={view === null} onClick={() => zoom(1 / 1.6)}>
                 −
-              </button>
-              <button type="button" className="btn quiet" aria-label="Zoom in" onClick={() => zoom(1.6)}>
+              </Button>
+              <Button look="quiet" aria-label="Zoom in" onClick={() => zoom(1.6)}>
                 +
-              </button>
-              <button type="button" className="btn quiet" disabled={view === null} onClick={() => setView(null)}>
+              </Button>
+              <Button look="quiet" disabled={view === null} onClick={() => setView(null)}>
                 Fit
-              </button>
+              </Button>
             </span>
           </>
         )}

@@ -2,7 +2,7 @@ import type { TurnSummaryView } from "everturn/client";
 
 import { expect, test } from "vitest";
 
-import { supportCase, turnOf } from "./turn-fixture.ts";
+import { supportCase, turnOf } from "../../test/turn-fixture.ts";
 import { shownTurn, turnName, turnStatus } from "./turns.ts";
 
 const turns = [

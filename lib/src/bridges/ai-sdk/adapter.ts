@@ -31,8 +31,8 @@ import {
   adapterFailure,
   assistant,
   EngineError,
+  invalidArgument,
   isEverturnError,
-  MisuseError,
   streamFailure,
 } from "../../core/model/internal.ts";
 import { warningsOf } from "../../core/wire/internal.ts";
@@ -144,7 +144,7 @@ function isProvider(source: Settings["source"]): source is AiSdkProvider {
 function checkedModel(model: AiSdkLanguageModel): AiSdkLanguageModel {
   if (specificationOf(model) !== null) return model;
   const message = `aiSdkAdapter: the model ${model.modelId} has the specification ${String(model.specificationVersion)}; v2, v3 and v4 are supported`;
-  throw new MisuseError("invalid_argument", message);
+  throw invalidArgument(message);
 }
 
 /**

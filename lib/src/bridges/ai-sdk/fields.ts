@@ -1,9 +1,17 @@
 // Reads values of the AI SDK. They come from a package that the compiler does not check here, so every field is read as
 // `unknown`, and a field of another type than expected counts as absent.
 
-import type { Json, JsonObject } from "../../core/model/internal.ts";
+import type { Json, JsonObject, UserPart } from "../../core/model/internal.ts";
 
-import { isJsonArray, isStorableJson, parseJson, toBase64 } from "../../core/model/internal.ts";
+import {
+  filePart,
+  imagePart,
+  isJsonArray,
+  isStorableJson,
+  parseJson,
+  textPart,
+  toBase64,
+} from "../../core/model/internal.ts";
 
 /** The value under a key of an object of any class; `undefined` if there is none. */
 export function fieldOf(value: unknown, key: string): unknown {
@@ -54,9 +62,23 @@ export function objectOf(value: unknown): JsonObject | null {
 export function sourceOf(data: unknown) {
   if (typeof data === "string") return { type: "base64" as const, data };
   if (data instanceof Uint8Array) return { type: "base64" as const, data: toBase64(data) };
+  if (data instanceof URL) return { type: "url" as const, url: data.href };
   const url = fieldOf(data, "url");
   if (url instanceof URL || typeof url === "string") return { type: "url" as const, url: String(url) };
   const bytes = fieldOf(data, "data");
   if (typeof bytes === "string") return { type: "base64" as const, data: bytes };
   return bytes instanceof Uint8Array ? { type: "base64" as const, data: toBase64(bytes) } : null;
+}
+
+/** A part of a prompt or of a result: text, an image or a file; `null` if it has no text and no data. */
+export function contentPart(part: unknown): UserPart | null {
+  const text = textField(part, "text");
+  if (text !== null) return textPart(text);
+  const source = sourceOf(fieldOf(part, "data") ?? { url: fieldOf(part, "url") });
+  if (source === null) return null;
+  const isImage = textField(part, "type")?.startsWith("image") === true;
+  const mediaType = textField(part, "mediaType") ?? (isImage ? "image/*" : "application/octet-stream");
+  const mimeType = mediaType.includes("/") && !mediaType.endsWith("*") ? mediaType : null;
+  if (isImage || mediaType.startsWith("image")) return imagePart({ source, mimeType });
+  return filePart(source, { mimeType, name: textField(part, "filename") });
 }

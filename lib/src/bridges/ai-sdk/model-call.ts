@@ -6,7 +6,7 @@ import type { ModelWarning } from "./model-parts.ts";
 import type { AiSdkCallOptions } from "./specification.ts";
 
 import { tool } from "../../core/engine/internal.ts";
-import { MisuseError } from "../../core/model/internal.ts";
+import { invalidArgument } from "../../core/model/internal.ts";
 import { fieldOf, objectOf, textField } from "./fields.ts";
 import { metadataKey } from "./prompt.ts";
 import { providerToolOf } from "./tools.ts";
@@ -58,7 +58,7 @@ export function callerToolsOf<Context extends CallerContext>(
   const clash = callerTools.find(({ name }) => engine.tools.some((own) => own.name === name));
   if (clash === undefined) return callerTools;
   const message = `aiSdkModel: the engine has a tool "${clash.name}", and the call passes another; rename one of them`;
-  throw new MisuseError("invalid_argument", message);
+  throw invalidArgument(message);
 }
 
 /** A tool that the AI SDK runs: the turn ends with its calls. `null` for tools of a provider. */

@@ -16,9 +16,7 @@ import type { AssistantPart, Json, Message, ToolCallInput, ToolMessage, UserPart
 
 import {
   assistant,
-  filePart,
-  imagePart,
-  MisuseError,
+  invalidArgument,
   messageText,
   parse,
   parseJson,
@@ -29,7 +27,7 @@ import {
   toolResult,
   user,
 } from "../../core/model/internal.ts";
-import { fieldOf, jsonOf, listOf, objectOf, sourceOf, textField } from "./fields.ts";
+import { contentPart, fieldOf, jsonOf, listOf, objectOf, textField } from "./fields.ts";
 
 /** The key of the metadata that this library adds to parts. */
 export const metadataKey = "everturn";
@@ -43,34 +41,25 @@ export function readPrompt(prompt: readonly unknown[]): readonly Message[] {
       case "system":
         return [system(typeof content === "string" ? content : "")];
       case "user":
-        return [user(listOf(message, "content").map((part) => userPartOf(part, path)))];
+        return [user(listOf(message, "content").map((part) => requiredPart(part, path)))];
       case "assistant":
         return stepsOf(listOf(message, "content")).flatMap((parts) => readStep(parts, path));
       case "tool":
         return listOf(message, "content").flatMap((part) => toolMessage(part, path) ?? []);
       default:
-        throw new MisuseError("invalid_argument", `${path} has a role that an engine does not have`);
+        throw invalidArgument(`${path} has a role that an engine does not have`);
     }
   });
 }
 
-function userPartOf(part: unknown, path: string): UserPart {
-  const text = textField(part, "text");
-  if (textField(part, "type") === "text" && text !== null) return textPart(text);
-  return mediaPartOf(part, path);
-}
-
-function mediaPartOf(part: unknown, path: string): UserPart {
-  const data = fieldOf(part, "data");
-  const source = data instanceof URL ? { type: "url" as const, url: data.href } : sourceOf(data);
-  if (source === null) {
-    const message = `${path} has a part of the type ${textField(part, "type") ?? "unknown"}, which an engine cannot take; pass text, bytes or a URL`;
-    throw new MisuseError("invalid_argument", message);
-  }
-  const mediaType = textField(part, "mediaType") ?? "application/octet-stream";
-  const mimeType = mediaType.includes("/") && !mediaType.endsWith("*") ? mediaType : null;
-  if (mediaType.startsWith("image")) return imagePart({ source, mimeType });
-  return filePart(source, { mimeType, name: textField(part, "filename") });
+/** A part of the prompt. Throws `MisuseError` if an engine cannot take it. */
+function requiredPart(part: unknown, path: string): UserPart {
+  const taken = contentPart(part);
+  if (taken !== null) return taken;
+  const type = textField(part, "type") ?? "unknown";
+  throw invalidArgument(
+    `${path} has a part of the type ${type}, which an engine cannot take; pass text, bytes or a URL`,
+  );
 }
 
 /** Groups the parts of an assistant message by step. Parts without a number begin a step when they follow a result. */
@@ -126,7 +115,7 @@ function replyPartOf(part: unknown, path: string): AssistantPart | null {
     case "tool-call":
       return toolCallPart(textField(part, "toolCallId") ?? "");
     case "file":
-      return mediaPartOf(part, path);
+      return requiredPart(part, path);
     default:
       return null;
   }
@@ -150,29 +139,13 @@ function toolMessage(part: unknown, path: string): ToolMessage | null {
   const value = fieldOf(output, "value");
   const content =
     type === "content"
-      ? listOf(output, "value").map((item) => contentPartOf(item, path))
+      ? listOf(output, "value").map((item) => requiredPart(item, path))
       : isDenied
         ? (textField(output, "reason") ?? "The call was not approved.")
         : typeof value === "string"
           ? value
           : JSON.stringify(jsonOf(value));
   return toolResult(textField(part, "toolCallId") ?? "", content, { name, status, code });
-}
-
-function contentPartOf(item: unknown, path: string): UserPart {
-  const text = textField(item, "text");
-  if (text !== null) return textPart(text);
-  const url = textField(item, "url");
-  return mediaPartOf(
-    {
-      type: textField(item, "type"),
-      data: fieldOf(item, "data") ?? { url },
-      mediaType:
-        textField(item, "mediaType") ?? (textField(item, "type")?.startsWith("image") === true ? "image/*" : null),
-      filename: textField(item, "filename"),
-    },
-    path,
-  );
 }
 
 /** A value as the JSON types of the AI SDK have it: with mutable lists. */

@@ -19,12 +19,12 @@
 //      repeat.
 
 import type { StandardSchema, Tool, ToolContext, ToolDefinition } from "../../core/engine/internal.ts";
-import type { Json, JsonObject, ProviderTool, ReplayPolicy, ToolMessage, UserPart } from "../../core/model/internal.ts";
+import type { Json, JsonObject, ProviderTool, ReplayPolicy, ToolMessage } from "../../core/model/internal.ts";
 
 import { checkValue, isStandardSchema, tool } from "../../core/engine/internal.ts";
-import { filePart, imagePart, MisuseError, parseJson, textPart } from "../../core/model/internal.ts";
+import { invalidArgument, parseJson, textPart } from "../../core/model/internal.ts";
 import { clientCallName, datedToolName } from "../../core/wire/internal.ts";
-import { fieldOf, jsonOf, listOf, objectOf, sourceOf, textField } from "./fields.ts";
+import { contentPart, fieldOf, jsonOf, listOf, objectOf, textField } from "./fields.ts";
 
 /** A tool of the AI SDK: the result of `tool()`, `dynamicTool()` or a provider's `tools`. */
 export type AiSdkTool = {
@@ -242,21 +242,10 @@ class ModelOutputs {
 /** The content of a result output of the AI SDK: text, JSON, or a list of texts and media. */
 function toolContent(output: unknown): ToolMessage["content"] {
   const value = fieldOf(output, "value");
-  if (textField(output, "type") === "content") return listOf(output, "value").flatMap(partOf);
+  if (textField(output, "type") === "content")
+    return listOf(output, "value").map((item) => contentPart(item) ?? textPart(JSON.stringify(jsonOf(item))));
   if (typeof value === "string") return value;
   return value === undefined ? (textField(output, "reason") ?? "") : JSON.stringify(value);
-}
-
-function partOf(item: unknown): readonly UserPart[] {
-  const text = textField(item, "text");
-  if (text !== null) return [textPart(text)];
-  const source = sourceOf(fieldOf(item, "data") ?? { url: fieldOf(item, "url") });
-  if (source === null) return [textPart(JSON.stringify(jsonOf(item)))];
-  const mimeType = textField(item, "mediaType");
-  const isImage = textField(item, "type")?.startsWith("image") === true || mimeType?.startsWith("image/") === true;
-  return [
-    isImage ? imagePart({ source, mimeType }) : filePart(source, { mimeType, name: textField(item, "filename") }),
-  ];
 }
 
 // Schemas
@@ -272,7 +261,7 @@ function standardSchema(schema: unknown, name: string): StandardSchema {
   const json = objectOf(jsonSchema);
   if (json === null || typeof fieldOf(jsonSchema, "then") === "function") {
     const message = `tool "${name}": the JSON Schema of the input is not available at once; await it and pass jsonSchema(…)`;
-    throw new MisuseError("invalid_argument", message, { path: ["inputSchema"] });
+    throw invalidArgument(message, ["inputSchema"]);
   }
   const validate = fieldOf(schema, "validate");
   return {

@@ -13,16 +13,8 @@ import type {
 import type { JsonObject, Usage } from "../../core/model/internal.ts";
 
 import { systemClock } from "../../core/clock/clock.ts";
-import {
-  anything,
-  checkOptions,
-  delayBefore,
-  emitTelemetry,
-  isRetryable,
-  retryPolicy,
-  startSpan,
-} from "../../core/engine/internal.ts";
-import { isEverturnError, MisuseError } from "../../core/model/internal.ts";
+import { anything, checkOptions, retryPolicy, startSpan, withRetries } from "../../core/engine/internal.ts";
+import { invalidArgument } from "../../core/model/internal.ts";
 import { newRequestId } from "../../core/run/internal.ts";
 
 /** Options of every call. */
@@ -93,13 +85,13 @@ type Attempted = { readonly usage: Usage; readonly facts?: JsonObject };
  * Makes attempts until one succeeds or the policy gives up, each with a span. Returns the answer with the cost of its
  * tokens. Throws the error of the last attempt.
  */
-export async function withRetries<T extends Attempted>(
+export function callMeasured<T extends Attempted>(
   { policy, of }: Call,
   { name, model: { provider, model, price }, metadata }: Measured,
   attempt: (call: AdapterCall) => Promise<T>,
 ): Promise<T> {
-  const { clock, signal, requestId } = of;
-  for (let number = 1; ; number += 1) {
+  const { clock, requestId } = of;
+  return withRetries(policy, provider, of, async (number) => {
     const span = startSpan(name, requestId, { provider, model, attempt: number, ...metadata }, null, clock.now);
     try {
       const answer = await span.within(() => attempt({ ...of, attempt: number }));
@@ -108,13 +100,9 @@ export async function withRetries<T extends Attempted>(
       return { ...answer, usage };
     } catch (error) {
       span.fail(error);
-      const mayRetry = isEverturnError(error) && number < policy.maxAttempts && isRetryable(policy, error.failure);
-      if (!mayRetry || signal.aborted) throw error;
-      const delayMs = delayBefore(policy, number, error.failure, clock.random());
-      emitTelemetry({ type: "retry", requestId, provider, attempt: number, delayMs, reason: error.failure.reason });
-      await clock.sleep(delayMs, signal);
+      throw error;
     }
-  }
+  });
 }
 
 /** Adds the cost of the tokens, unless the provider reported one. `price` is in US dollars for a million tokens. */
@@ -132,5 +120,5 @@ function priced(usage: Usage, price: number | null): Usage {
 export function checkText(verb: string, text: string, path: readonly (string | number)[]): void {
   if (typeof text === "string" && text !== "") return;
   const what = typeof text === "string" ? "is empty" : "is not a string";
-  throw new MisuseError("invalid_argument", `${verb}: ${path.join(".")} ${what}`, { path: [...path] });
+  throw invalidArgument(`${verb}: ${path.join(".")} ${what}`, [...path]);
 }

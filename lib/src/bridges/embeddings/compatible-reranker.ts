@@ -5,13 +5,12 @@ import type { JsonServer, ProviderOptions } from "../../core/adapters/internal.t
 import type { AdapterCall } from "../../core/engine/internal.ts";
 import type { RerankAnswer, Reranker, RerankRequest } from "./adapter.ts";
 
-import { checkProviderOptions } from "../../core/adapters/internal.ts";
+import { checkProviderOptions, compatibleServer, jsonServer } from "../../core/adapters/internal.ts";
 import { aString } from "../../core/engine/internal.ts";
 import { usage } from "../../core/model/internal.ts";
-import { countAt, numberAt, objectAt, objectsAt, omitNullish } from "../../core/wire/internal.ts";
+import { countAt, numberAt, objectAt, objectsAt, omitNullish, openaiChatLoader } from "../../core/wire/internal.ts";
 import { modelRules } from "./adapter-options.ts";
 import { malformed, request } from "./adapter.ts";
-import { compatibleServer } from "./openai-embeddings.ts";
 
 /** Options of {@link compatibleReranker}. */
 export type CompatibleRerankerOptions = ProviderOptions & {
@@ -31,7 +30,7 @@ export type CompatibleRerankerOptions = ProviderOptions & {
 export function compatibleReranker(options: CompatibleRerankerOptions): Reranker {
   checkProviderOptions("compatibleReranker", options, { ...modelRules, name: aString });
   const { model, name = "compatible", price = null, ...providerOptions } = options;
-  const server = compatibleServer(name, providerOptions);
+  const server = jsonServer(compatibleServer(name, providerOptions.baseURL), openaiChatLoader, providerOptions);
   return { provider: name, model, price, rerank: (documents, call) => rerankDocuments(server, model, documents, call) };
 }
 

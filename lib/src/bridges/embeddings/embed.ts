@@ -8,7 +8,7 @@ import type { Call, EmbeddingCallOptions } from "./call.ts";
 import { anything, atLeastOne } from "../../core/engine/internal.ts";
 import { addUsage, noUsage, orThrow } from "../../core/model/internal.ts";
 import { malformed } from "./adapter.ts";
-import { callOf, checkText, withRetries } from "./call.ts";
+import { callMeasured, callOf, checkText } from "./call.ts";
 
 /** Options of {@link embed}. */
 export type EmbedOptions = EmbeddingCallOptions & {
@@ -118,7 +118,7 @@ async function embedBatch(
   const task = settings.task ?? null;
   const options = settings.options ?? {};
   const measured = { name: "embeddings", model, metadata: { texts: texts.length } } as const;
-  return withRetries(call, measured, async (attempt) => {
+  return callMeasured(call, measured, async (attempt) => {
     const { embeddings, usage, requestId } = await model.embed({ texts, dimensions, task, options }, attempt);
     const [first] = embeddings;
     if (embeddings.length !== texts.length) {

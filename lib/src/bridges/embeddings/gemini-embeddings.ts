@@ -4,7 +4,7 @@ import type { JsonServer, ProviderOptions } from "../../core/adapters/internal.t
 import type { AdapterCall } from "../../core/engine/internal.ts";
 import type { EmbeddingAdapter, EmbeddingAnswer, EmbeddingRequest, EmbeddingTask } from "./adapter.ts";
 
-import { checkProviderOptions, geminiServer, resolveBaseURL } from "../../core/adapters/internal.ts";
+import { checkProviderOptions, geminiServer, jsonServer } from "../../core/adapters/internal.ts";
 import { usage } from "../../core/model/internal.ts";
 import { countAt, geminiGenerateContentLoader, objectAt, objectsAt, omitNullish } from "../../core/wire/internal.ts";
 import { listPrice, modelRules } from "./adapter-options.ts";
@@ -33,14 +33,7 @@ const taskTypes: { readonly [Task in EmbeddingTask]: string } = {
 export function geminiEmbeddings(options: GeminiEmbeddingOptions): EmbeddingAdapter {
   checkProviderOptions("geminiEmbeddings", options, modelRules);
   const { model, price = listPrice(prices, model), ...providerOptions } = options;
-  const server: JsonServer = {
-    provider: "gemini",
-    baseURL: resolveBaseURL("gemini", providerOptions.baseURL, geminiServer),
-    auth: "x-goog-api-key",
-    variables: ["GEMINI_API_KEY", "GOOGLE_API_KEY"],
-    options: providerOptions,
-    codec: geminiGenerateContentLoader,
-  };
+  const server = jsonServer(geminiServer, geminiGenerateContentLoader, providerOptions);
   return {
     provider: server.provider,
     model,

@@ -5,7 +5,7 @@ import type { AdapterCall } from "../../core/engine/internal.ts";
 import type { JsonObject } from "../../core/model/internal.ts";
 import type { Embedding, EmbeddingAdapter, EmbeddingAnswer, EmbeddingRequest } from "./adapter.ts";
 
-import { checkProviderOptions, openaiServer, resolveBaseURL } from "../../core/adapters/internal.ts";
+import { checkProviderOptions, compatibleServer, jsonServer, openaiServer } from "../../core/adapters/internal.ts";
 import { aString, atLeastOne } from "../../core/engine/internal.ts";
 import { usage } from "../../core/model/internal.ts";
 import { countAt, objectAt, objectsAt, omitNullish, openaiChatLoader } from "../../core/wire/internal.ts";
@@ -47,14 +47,7 @@ const prices: { readonly [model: string]: number } = {
 export function openaiEmbeddings(options: OpenAIEmbeddingOptions): EmbeddingAdapter {
   checkProviderOptions("openaiEmbeddings", options, modelRules);
   const { model, price = listPrice(prices, model), ...providerOptions } = options;
-  const server: JsonServer = {
-    provider: "openai",
-    baseURL: resolveBaseURL("openai", providerOptions.baseURL, openaiServer),
-    auth: "bearer",
-    variables: ["OPENAI_API_KEY"],
-    options: providerOptions,
-    codec: openaiChatLoader,
-  };
+  const server = jsonServer(openaiServer, openaiChatLoader, providerOptions);
   return {
     provider: server.provider,
     model,
@@ -72,26 +65,13 @@ export function openaiEmbeddings(options: OpenAIEmbeddingOptions): EmbeddingAdap
 export function compatibleEmbeddings(options: CompatibleEmbeddingOptions): EmbeddingAdapter {
   checkProviderOptions("compatibleEmbeddings", options, { ...modelRules, name: aString, maxTexts: atLeastOne });
   const { model, name = "compatible", price = null, maxTexts = 128, ...providerOptions } = options;
-  const server = compatibleServer(name, providerOptions);
+  const server = jsonServer(compatibleServer(name, providerOptions.baseURL), openaiChatLoader, providerOptions);
   return {
     provider: name,
     model,
     price,
     limits: { texts: maxTexts, bytes: 300_000 },
     embed: (texts, call) => embedTexts(server, model, texts, call, "float"),
-  };
-}
-
-/** A server that implements APIs of OpenAI's form. It works without a key. */
-export function compatibleServer(name: string, options: ProviderOptions & { readonly baseURL: string }): JsonServer {
-  return {
-    provider: name,
-    baseURL: resolveBaseURL(name, options.baseURL, { baseURL: options.baseURL, baseURLVariables: [] }),
-    auth: "bearer",
-    variables: [`${name.toUpperCase().replaceAll(/[^A-Z0-9]+/g, "_")}_API_KEY`],
-    keyless: true,
-    options,
-    codec: openaiChatLoader,
   };
 }
 

@@ -7,7 +7,7 @@ import type { EmbeddingCallOptions } from "./call.ts";
 import { atLeastOne } from "../../core/engine/internal.ts";
 import { noUsage } from "../../core/model/internal.ts";
 import { malformed } from "./adapter.ts";
-import { callOf, checkText, withRetries } from "./call.ts";
+import { callMeasured, callOf, checkText } from "./call.ts";
 
 /** Options of {@link rerank}. */
 export type RerankOptions = EmbeddingCallOptions & {
@@ -44,7 +44,7 @@ export async function rerank(
   if (documents.length === 0) return { ranking: [], usage: noUsage };
   const request = { query, documents, top: top === null ? null : Math.min(top, documents.length), options: fields };
   const measured = { name: "rerank", model, metadata: { documents: documents.length } } as const;
-  const { ranking, usage } = await withRetries(call, measured, async (attempt) => {
+  const { ranking, usage } = await callMeasured(call, measured, async (attempt) => {
     const answer = await model.rerank(request, attempt);
     const ranked = new Map<number, RankedDocument>();
     for (const { index, score } of answer.scores) {

@@ -4,7 +4,7 @@ import type { Engine, Tool } from "../../core/engine/internal.ts";
 import type { CallerContext } from "../../core/model/internal.ts";
 import type { McpClient, McpOptions } from "./types.ts";
 
-import { MisuseError } from "../../core/model/internal.ts";
+import { invalidArgument } from "../../core/model/internal.ts";
 import { McpConnection } from "./connection.ts";
 
 /**
@@ -50,7 +50,7 @@ export function withMcp<Context extends CallerContext>(
   const names = all().map(({ name }) => name);
   const repeated = names.find((name, index) => names.indexOf(name) !== index);
   if (repeated !== undefined) {
-    throw new MisuseError("invalid_argument", `withMcp: two tools are named "${repeated}"; give the servers a prefix`);
+    throw invalidArgument(`withMcp: two tools are named "${repeated}"; give the servers a prefix`);
   }
   const { tools: _, ...rest } = engine;
   return Object.defineProperty({ ...rest, tools: own }, "tools", { enumerable: true, get: current });

@@ -40,8 +40,8 @@ import type {
 import { systemClock } from "../../core/clock/clock.ts";
 import { startTimer } from "../../core/clock/timer.ts";
 import { tool } from "../../core/engine/internal.ts";
-import { isJsonArray, MisuseError } from "../../core/model/internal.ts";
-import { json, jsonObject, read } from "../../core/model/parse/reading.ts";
+import { invalidArgument, isJsonArray } from "../../core/model/internal.ts";
+import { json, jsonObject, read, readOrNull } from "../../core/model/parse/reading.ts";
 import { promptMessages, resourceContents, toolContent } from "./content.ts";
 import { readElicitation } from "./elicitation.ts";
 import { limitedFetch } from "./limited-fetch.ts";
@@ -180,8 +180,7 @@ export class McpConnection implements McpClient {
   readonly finishAuth = async (callback: URLSearchParams): Promise<void> => {
     const transport = this.#transport;
     if (transport === null || !canFinishAuth(transport)) {
-      throw new MisuseError(
-        "invalid_argument",
+      throw invalidArgument(
         `${this.name}: finishAuth needs a server with a URL and an authProvider, to which a connection was tried`,
       );
     }
@@ -298,8 +297,8 @@ export class McpConnection implements McpClient {
     }
   }
 
-  #closedError(): MisuseError {
-    return new MisuseError("invalid_argument", `${this.name}: the connection was closed`);
+  #closedError(): Error {
+    return invalidArgument(`${this.name}: the connection was closed`);
   }
 
   async #disconnect(): Promise<void> {
@@ -343,8 +342,7 @@ export class McpConnection implements McpClient {
   #tool(name: string, info: McpToolInfo, { inputSchema, outputSchema }: SdkTool): Tool {
     const replay = replayOf(this.#options, info);
     const { timeoutMs } = this.#options;
-    const parsed = read(jsonObject, outputSchema ?? null);
-    const output = "value" in parsed ? parsed.value : null;
+    const output = readOrNull(jsonObject, outputSchema);
     return tool({
       name,
       description:
@@ -431,10 +429,7 @@ async function createTransport({ server }: McpOptions, sdk: Sdk): Promise<Transp
   if ("transport" in server) {
     const transport = await server.transport();
     if (isTransport(transport)) return transport;
-    throw new MisuseError(
-      "invalid_argument",
-      "server.transport has to return a transport of @modelcontextprotocol/client",
-    );
+    throw invalidArgument("server.transport has to return a transport of @modelcontextprotocol/client");
   }
   if ("command" in server) {
     const { StdioClientTransport, getDefaultEnvironment } = await loadClientStdio();
@@ -449,8 +444,7 @@ async function createTransport({ server }: McpOptions, sdk: Sdk): Promise<Transp
   }
   const { url, headers, authProvider, fetch } = server;
   if (authProvider !== undefined && !isAuthProvider(authProvider)) {
-    throw new MisuseError(
-      "invalid_argument",
+    throw invalidArgument(
       "server.authProvider has to be an AuthProvider or an OAuthClientProvider of @modelcontextprotocol/client",
     );
   }

@@ -77,7 +77,7 @@ export async function readAnswer(
   if (trimmed === deadlineAnswer) return { action: "cancel" };
   if (word === "decline" || word === "cancel") return { action: word };
   const parsed = jsonIn(trimmed);
-  const given = isJsonObject(parsed) ? parsed : null;
+  const given = isPlainObject(parsed) ? parsed : null;
   const action = given?.["action"];
   if (given !== null && (action === "decline" || action === "cancel")) return { action };
   if (elicitation.mode === "url") return { action: "accept" };
@@ -86,7 +86,7 @@ export async function readAnswer(
     given !== null && action === "accept" && !fields.some(({ name }) => name === "action")
       ? (given["content"] ?? {})
       : given;
-  const content = own !== null && isJsonObject(own) ? own : fromText(fields, trimmed);
+  const content = own !== null && isPlainObject(own) ? own : fromText(fields, trimmed);
   if (content === null) return { problem: "The answer has to be a JSON object with the fields of the form." };
   const complete = { ...defaultsOf(fields), ...content };
   const checked = await checkValue(elicitation.schema, complete);
@@ -97,11 +97,11 @@ export async function readAnswer(
 type Field = { readonly name: string; readonly schema: JsonObject; readonly isRequired: boolean };
 
 function fieldsOf({ properties, required: names }: JsonObject): readonly Field[] {
-  if (properties === undefined || !isJsonObject(properties)) return [];
+  if (properties === undefined || !isPlainObject(properties)) return [];
   const requiredNames = Array.isArray(names) ? names : [];
   return Object.entries(properties).map(([name, schema]) => ({
     name,
-    schema: isJsonObject(schema) ? schema : {},
+    schema: isPlainObject(schema) ? schema : {},
     isRequired: requiredNames.includes(name),
   }));
 }
@@ -123,11 +123,11 @@ function fieldText(schema: JsonObject, isRequired: boolean): string {
 /** The values of an enumeration: `enum`, or `const` of `oneOf` and `anyOf`; those of the items for a list. */
 function choicesOf(schema: JsonObject): readonly string[] {
   const { items } = schema;
-  const of = items !== undefined && isJsonObject(items) ? items : schema;
+  const of = items !== undefined && isPlainObject(items) ? items : schema;
   const listed = [of["enum"], of["oneOf"], of["anyOf"]].find((item) => Array.isArray(item));
   if (!Array.isArray(listed)) return [];
   return listed.map((item: Json) => {
-    const value = isJsonObject(item) ? (item["const"] ?? null) : item;
+    const value = isPlainObject(item) ? (item["const"] ?? null) : item;
     return typeof value === "string" ? value : JSON.stringify(value);
   });
 }
@@ -174,8 +174,4 @@ function converted({ type }: JsonObject, text: string): Json {
 
 function jsonIn(text: string): Json {
   return parseJson(text)?.value ?? null;
-}
-
-function isJsonObject(value: Json): value is JsonObject {
-  return isPlainObject(value);
 }

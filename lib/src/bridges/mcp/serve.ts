@@ -19,8 +19,8 @@ import type {
   Tool as SdkTool,
 } from "@modelcontextprotocol/server";
 
-import { isEverturnError, MisuseError } from "../../core/model/internal.ts";
-import { isPlainObject, jsonObject, object, read, required, string } from "../../core/model/parse/reading.ts";
+import { invalidArgument, isEverturnError, MisuseError } from "../../core/model/internal.ts";
+import { isPlainObject, jsonObject, object, readOrNull, required, string } from "../../core/model/parse/reading.ts";
 import { stream } from "../../core/run/internal.ts";
 import { loadServer, loadServerStdio } from "./sdk.ts";
 import { failed, progressOf } from "./server-answer.ts";
@@ -149,15 +149,13 @@ function checkOptions({ agents = {}, sessions }: McpServeOptions, hasCallers: bo
   const names = Object.keys(agents);
   const invalid = names.find((name) => !/^[A-Za-z0-9_-]{1,64}$/.test(name));
   if (invalid !== undefined) {
-    throw new MisuseError(
-      "invalid_argument",
-      `agents: "${invalid}" is not a tool name: 1 to 64 letters, digits, underscores and hyphens`,
-      { path: ["agents", invalid] },
-    );
+    throw invalidArgument(`agents: "${invalid}" is not a tool name: 1 to 64 letters, digits, underscores and hyphens`, [
+      "agents",
+      invalid,
+    ]);
   }
   const taken = names.find((name) => sessions !== undefined && SessionTools.names.includes(name));
-  if (taken !== undefined)
-    throw new MisuseError("invalid_argument", `agents: "${taken}" is a tool of sessions`, { path: ["agents", taken] });
+  if (taken !== undefined) throw invalidArgument(`agents: "${taken}" is a tool of sessions`, ["agents", taken]);
   if (names.length === 0 && sessions === undefined && !hasCallers) {
     throw new MisuseError("missing_field", "an MCP server needs agents or sessions");
   }
@@ -191,8 +189,7 @@ function createServer(
   );
   server.setRequestHandler("tools/list", () => ({ tools: [...agentTools, ...(sessionTools?.tools ?? [])] }));
   server.setRequestHandler("tools/call", async ({ params }, context) => {
-    const parsed = read(jsonObject, params.arguments ?? {});
-    const args = "value" in parsed ? parsed.value : {};
+    const args = readOrNull(jsonObject, params.arguments) ?? {};
     const agent = Object.hasOwn(agents, params.name) ? agents[params.name] : undefined;
     try {
       if (agent !== undefined) return await runAgent(agent, args, context);
@@ -253,9 +250,9 @@ async function runAgent(
   args: JsonObject,
   context: ServerContext,
 ): Promise<CallToolResult | InputRequiredResult> {
-  const parsed = read(messageShape, args);
-  if (!("value" in parsed)) return failed("the argument message has to be a text");
-  const run = stream(engine, parsed.value.message, { signal: context.mcpReq.signal });
+  const sent = readOrNull(messageShape, args);
+  if (sent === null) return failed("the argument message has to be a text");
+  const run = stream(engine, sent.message, { signal: context.mcpReq.signal });
   const report = progressOf(context);
   for await (const event of run) if (event.type === "tool_execution_started") await report(`tool ${event.name}`);
   const { outcome, finalResponse, pendingQuestion } = await run.result;

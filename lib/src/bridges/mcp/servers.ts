@@ -8,7 +8,7 @@ import type { ReplayPolicy } from "../../core/model/internal.ts";
 import type { InferOptional, Shape } from "../../core/model/parse/reading.ts";
 import type { McpClient, McpOptions } from "./types.ts";
 
-import { MisuseError, renderIssue, replayPolicies } from "../../core/model/internal.ts";
+import { invalidArgument, renderIssue, replayPolicies } from "../../core/model/internal.ts";
 import {
   array,
   boolean,
@@ -108,8 +108,7 @@ function describe(
   environment: NonNullable<McpServersOptions["environment"]>,
   folder: string | undefined,
 ): McpOptions | null {
-  const refuse = (problem: string) =>
-    new MisuseError("invalid_argument", `mcpServers.${name}: ${problem}`, { path: ["mcpServers", name] });
+  const refuse = (problem: string) => invalidArgument(`mcpServers.${name}: ${problem}`, ["mcpServers", name]);
   const parsed = read(entryShape, given);
   if (!("value" in parsed)) throw refuse(parsed.issues.map(renderIssue).join("; "));
   const {
@@ -121,11 +120,7 @@ function describe(
     headers,
     cwd = folder,
     disabled = false,
-    protocol,
-    include,
-    needsApproval,
-    replay,
-    timeoutMs,
+    ...policies
   } = parsed.value;
   if (disabled) return null;
   const expand = (text: string) =>
@@ -139,13 +134,6 @@ function describe(
     );
   const expandAll = (values: { readonly [key: string]: string }) =>
     Object.fromEntries(Object.entries(values).map(([key, value]) => [key, expand(value)]));
-  const policies = {
-    ...(protocol === undefined ? {} : { protocol }),
-    ...(include === undefined ? {} : { include }),
-    ...(needsApproval === undefined ? {} : { needsApproval }),
-    ...(replay === undefined ? {} : { replay }),
-    ...(timeoutMs === undefined ? {} : { timeoutMs }),
-  };
   const named = { name, prefix: `${name}_`, ...policies };
   if (command !== undefined && url === undefined && (type ?? "stdio") === "stdio") {
     const folderOption = cwd === undefined ? {} : { cwd: expand(cwd) };

@@ -28,7 +28,7 @@ import type {
 } from "@modelcontextprotocol/server";
 
 import { approvalText, isFinalizeNudge, messageText, parseJson } from "../../core/model/internal.ts";
-import { boolean, nullable, object, optional, read, required, string } from "../../core/model/parse/reading.ts";
+import { boolean, nullable, object, optional, readOrNull, required, string } from "../../core/model/parse/reading.ts";
 import { failed, progressOf } from "./server-answer.ts";
 
 type Sdk = Awaited<ReturnType<typeof loadServer>>;
@@ -184,9 +184,9 @@ export class SessionTools {
   }
 
   async #send(args: JsonObject, context: ServerContext): Promise<Answer> {
-    const parsed = read(sentShape, args);
-    if (!("value" in parsed)) return failed("send_message needs a text in message; session_id and engine are texts");
-    const { message, session_id: id = null, engine = null } = parsed.value;
+    const sent = readOrNull(sentShape, args);
+    if (sent === null) return failed("send_message needs a text in message; session_id and engine are texts");
+    const { message, session_id: id = null, engine = null } = sent;
     const turn =
       id === null
         ? await this.#sessions.start(message, engine === null ? {} : { engine })
@@ -195,17 +195,16 @@ export class SessionTools {
   }
 
   async #decide(args: JsonObject, context: ServerContext): Promise<Answer> {
-    const parsed = read(decidedShape, args);
-    if (!("value" in parsed)) return failed("decide_tool_call needs session_id, tool_call_id, digest and approve");
-    const { session_id: id, tool_call_id: callId, digest, approve, reason = null } = parsed.value;
+    const decided = readOrNull(decidedShape, args);
+    if (decided === null) return failed("decide_tool_call needs session_id, tool_call_id, digest and approve");
+    const { session_id: id, tool_call_id: callId, digest, approve, reason = null } = decided;
     const decision = approve ? ({ type: "approve", digest } as const) : ({ type: "deny", reason, digest } as const);
     return this.#follow(await this.#sessions.decide(id, callId, decision), context);
   }
 
   async #get(args: JsonObject): Promise<Answer> {
-    const parsed = read(getShape, args);
-    const view =
-      "value" in parsed ? await this.#sessions.get(parsed.value.session_id, { messages: newestMessages }) : null;
+    const id = readOrNull(getShape, args)?.session_id;
+    const view = id === undefined ? null : await this.#sessions.get(id, { messages: newestMessages });
     if (view === null) return failed("there is no such session");
     const found = summary(view);
     return { content: [{ type: "text", text: JSON.stringify(found) }], structuredContent: { ...found } };
@@ -329,8 +328,7 @@ function summary({ session, length }: SessionView): { readonly [name: string]: J
 }
 
 function readAsked(state: unknown): Asked | null {
-  const parsed = typeof state === "string" ? read(askedShape, parseJson(state)?.value) : null;
-  return parsed !== null && "value" in parsed ? parsed.value : null;
+  return typeof state === "string" ? readOrNull(askedShape, parseJson(state)?.value) : null;
 }
 
 function decoded(part: string): string {

@@ -39,6 +39,7 @@ import {
   object,
   oneOf,
   read,
+  readOrNull,
   required,
   settings,
   string,
@@ -107,18 +108,14 @@ type CalledTool = { readonly name: string; readonly replay: ReplayPolicy; readon
 /** One run of the handler. */
 export class ToolCallRun {
   readonly #ports: CallPorts;
-  readonly #name: string;
-  readonly #replay: ReplayPolicy;
-  readonly #output: JsonObject | null;
+  readonly #tool: CalledTool;
   readonly #args: JsonObject;
   readonly #context: ToolContext;
   #hasReconnected = false;
 
-  constructor(ports: CallPorts, { name, replay, output }: CalledTool, args: JsonObject, context: ToolContext) {
+  constructor(ports: CallPorts, tool: CalledTool, args: JsonObject, context: ToolContext) {
     this.#ports = ports;
-    this.#name = name;
-    this.#replay = replay;
-    this.#output = output;
+    this.#tool = tool;
     this.#args = args;
     this.#context = context;
   }
@@ -129,13 +126,13 @@ export class ToolCallRun {
     if (answer === null) return this.#call({}, noAnswers, 0);
     const saved = readSaved(answer.state);
     if (saved === null)
-      throw new ToolError("outcome_unknown", { message: `${this.#name}: the stored question cannot be read` });
+      throw new ToolError("outcome_unknown", { message: `${this.#tool.name}: the stored question cannot be read` });
     return saved.type === "retry" ? this.#answered(saved, answer.text) : this.#continued(saved, answer.text);
   }
 
   /** Makes the call. */
   async #call(extra: Partial<CallParams>, answers: Answers, round: number): Promise<unknown> {
-    const params = { name: this.#name, arguments: this.#args, ...extra };
+    const params = { name: this.#tool.name, arguments: this.#args, ...extra };
     return this.#follow(await this.#ports.start(params, this.#context.signal), params, answers, round);
   }
 
@@ -164,12 +161,12 @@ export class ToolCallRun {
         return this.#failed(event.error, params, { given: [], left: [...given, ...left] }, round);
       } else if (this.#ports.isInputRequired(event.result)) {
         const { inputRequests = {}, requestState = null } = event.result;
-        const requests = read(jsonObject, inputRequests);
-        if (!("value" in requests)) return fail(`${this.#name}: the server asked for input that cannot be read`);
+        const requests = readOrNull(jsonObject, inputRequests);
+        if (requests === null) return fail(`${this.#tool.name}: the server asked for input that cannot be read`);
         const saved: Retry = {
           type: "retry",
           requestState,
-          requests: requests.value,
+          requests,
           responses: {},
           key: "",
           sends: "responses",
@@ -185,11 +182,11 @@ export class ToolCallRun {
   /** The value of a result. Structured content that does not match the schema of the tool is a failure. */
   async #value(result: CallToolResult): Promise<unknown> {
     const structured = read(json, result.structuredContent);
-    if (this.#output !== null && result.isError !== true && "value" in structured) {
-      const checked = await checkValue(this.#output, structured.value);
+    if (this.#tool.output !== null && result.isError !== true && "value" in structured) {
+      const checked = await checkValue(this.#tool.output, structured.value);
       if (!checked.ok) {
         const issues = checked.issues.map(renderIssue).join("; ");
-        return fail(`${this.#name}: the structured content does not match its schema: ${issues}`);
+        return fail(`${this.#tool.name}: the structured content does not match its schema: ${issues}`);
       }
     }
     return toolValue(result);
@@ -198,7 +195,7 @@ export class ToolCallRun {
   /** Collects the responses that are missing, and makes the call again. Waits for a person if one has to answer. */
   async #collect(saved: Retry): Promise<unknown> {
     const { requests, requestState, sends, round } = saved;
-    if (round >= maxRounds) return fail(`${this.#name}: the server asked for input ${maxRounds} times`);
+    if (round >= maxRounds) return fail(`${this.#tool.name}: the server asked for input ${maxRounds} times`);
     let { responses } = saved;
     for (const [key, request] of Object.entries(requests)) {
       if (Object.hasOwn(responses, key)) continue;
@@ -220,7 +217,7 @@ export class ToolCallRun {
   /** Continues after the answer to a request of `input_required`. */
   async #answered(saved: Retry, text: string): Promise<unknown> {
     const elicitation = readElicitation(readRequest(saved.requests[saved.key] ?? null).params);
-    if (elicitation === null) return fail(`${this.#name}: the stored question cannot be read`);
+    if (elicitation === null) return fail(`${this.#tool.name}: the stored question cannot be read`);
     const result = await readAnswer(elicitation, text);
     if ("problem" in result) return this.#ask(elicitation, result.problem, saved);
     if (saved.sends === "nothing" && result.action !== "accept")
@@ -234,26 +231,25 @@ export class ToolCallRun {
    */
   async #continued(saved: Open, text: string): Promise<unknown> {
     const elicitation = elicitationOf(saved.question);
-    if (elicitation === null) return fail(`${this.#name}: the stored question cannot be read`);
+    if (elicitation === null) return fail(`${this.#tool.name}: the stored question cannot be read`);
     const result = await readAnswer(elicitation, text);
     if ("problem" in result) return this.#ask(elicitation, result.problem, saved);
     const answered = [...saved.answered, { question: saved.question, result: { ...result } }];
-    const params = { name: this.#name, arguments: this.#args };
+    const params = { name: this.#tool.name, arguments: this.#args };
     const call = this.#ports.take(saved.id);
     if (call !== null) {
       call.answer(result);
       return this.#follow(call, params, { given: answered, left: [] }, 0);
     }
-    if (this.#replay === "safe") return this.#call({}, { given: [], left: answered }, 0);
+    if (this.#tool.replay === "safe") return this.#call({}, { given: [], left: answered }, 0);
     throw this.#unknown("the process that made the call ended, or gave it up, while the server waited for the answer");
   }
 
   /** A question to a person. The turn ends, and the handler runs again with the answer. */
   #ask(elicitation: McpElicitation, problem: string | null, saved: Saved): Directive {
-    const hints = read(settings, { elicitation: elicitationJson(elicitation) });
     return askAndResume(questionText(elicitation, this.#ports.server, problem), {
       state: JSON.stringify(saved),
-      opts: "value" in hints ? hints.value : {},
+      opts: readOrNull(settings, { elicitation: elicitationJson(elicitation) }) ?? {},
     });
   }
 
@@ -293,7 +289,7 @@ export class ToolCallRun {
       code === "CONNECTION_CLOSED" || code === "SEND_FAILED" || (error instanceof TypeError && status === null);
     if (!isRefused && !isLost) return fail(message);
     await this.#ports.disconnect();
-    const mayRepeat = isRefused || this.#replay === "safe";
+    const mayRepeat = isRefused || this.#tool.replay === "safe";
     if (!mayRepeat) throw this.#unknown(`the connection to ${this.#ports.server} was lost during the call`);
     if (this.#hasReconnected) return fail(`${this.#ports.server}: ${message}`);
     this.#hasReconnected = true;
@@ -314,7 +310,7 @@ export class ToolCallRun {
   }
 
   #unknown(why: string): ToolError {
-    const message = `${why}, so ${this.#name} may or may not have had an effect; check before calling it again`;
+    const message = `${why}, so ${this.#tool.name} may or may not have had an effect; check before calling it again`;
     return new ToolError("outcome_unknown", {
       message,
       toolName: this.#context.toolCall.name,
@@ -341,18 +337,16 @@ type ErrorFields = {
 function errorFields(error: unknown): ErrorFields {
   if (!(error instanceof Error)) return { code: null, message: String(error), status: null, elicitations: [] };
   const status: unknown = Reflect.get(error, "status");
-  const listed = read(array(jsonObject), Reflect.get(error, "elicitations") ?? []);
   return {
     code: Reflect.get(error, "code"),
     message: error.message,
     status: typeof status === "number" ? status : null,
-    elicitations: "value" in listed ? listed.value : [],
+    elicitations: readOrNull(array(jsonObject), Reflect.get(error, "elicitations")) ?? [],
   };
 }
 
 function readSaved(state: Json): Saved | null {
-  const parsed = typeof state === "string" ? read(savedShape, parseJson(state)?.value) : null;
-  return parsed !== null && "value" in parsed ? parsed.value : null;
+  return typeof state === "string" ? readOrNull(savedShape, parseJson(state)?.value) : null;
 }
 
 function readRequest(request: Json): { readonly method: string; readonly params: Json } {
@@ -373,6 +367,6 @@ function elicitationOf({ schema, ...params }: JsonObject): McpElicitation | null
 /** A stored answer. */
 function elicitationResult({ action, content }: JsonObject): McpElicitationResult {
   if (action !== "accept") return { action: action === "decline" ? "decline" : "cancel" };
-  const parsed = read(jsonObject, content);
-  return { action, ...("value" in parsed ? { content: parsed.value } : {}) };
+  const fields = readOrNull(jsonObject, content);
+  return { action, ...(fields === null ? {} : { content: fields }) };
 }

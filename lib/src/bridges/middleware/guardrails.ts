@@ -19,8 +19,8 @@ import {
   AdapterError,
   assistant,
   canonicalJson,
+  invalidArgument,
   messageText,
-  MisuseError,
   modelReply,
   replyText,
   toolFailure,
@@ -186,7 +186,7 @@ async function firstBlock(verdicts: readonly (GuardVerdict | Promise<GuardVerdic
   const reasons: readonly unknown[] = await Promise.all(verdicts);
   const wrong = reasons.find((reason) => reason !== null && reason !== undefined && typeof reason !== "string");
   if (wrong !== undefined) {
-    throw new MisuseError("invalid_argument", "guardrails: a guard has to return a text, null or undefined");
+    throw invalidArgument("guardrails: a guard has to return a text, null or undefined");
   }
   return reasons.find((reason) => typeof reason === "string") ?? null;
 }

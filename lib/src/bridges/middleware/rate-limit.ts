@@ -28,7 +28,7 @@ import type { ModelRequest, Usage } from "../../core/model/internal.ts";
 import type { HostStorage } from "../../durable/rows/internal.ts";
 
 import { anything, checkOptions, numberIn, positive } from "../../core/engine/internal.ts";
-import { AdapterError, MisuseError, parseJson } from "../../core/model/internal.ts";
+import { AdapterError, invalidArgument, parseJson } from "../../core/model/internal.ts";
 import { sha256 } from "../../durable/rows/internal.ts";
 import { modelOf } from "./call-model.ts";
 
@@ -112,7 +112,7 @@ export function rateLimit(options: RateLimitOptions): Middleware {
   const { requestsPerMinute, tokensPerMinute, storage, key = modelOf, maxWaitMs, name = "rate_limit" } = options;
   const { estimateTokens = estimatedTokens } = options;
   if (requestsPerMinute === undefined && tokensPerMinute === undefined) {
-    throw new MisuseError("invalid_argument", "rateLimit: set requestsPerMinute, tokensPerMinute, or both");
+    throw invalidArgument("rateLimit: set requestsPerMinute, tokensPerMinute, or both");
   }
   const limits: Limits = { requests: requestsPerMinute ?? Infinity, tokens: tokensPerMinute ?? Infinity };
   const windows = storage === undefined ? memoryWindows() : storedWindows(storage, name);

@@ -19,6 +19,7 @@
 
 import type { Middleware, Rules } from "../../core/engine/internal.ts";
 import type {
+  AssistantMessage,
   AssistantPart,
   Json,
   JsonObject,
@@ -32,7 +33,7 @@ import type {
 import type { Detector, PiiKind } from "./pii-patterns.ts";
 
 import { anything, checkOptions } from "../../core/engine/internal.ts";
-import { isJsonArray, MisuseError } from "../../core/model/internal.ts";
+import { invalidArgument, isJsonArray } from "../../core/model/internal.ts";
 import { detectors } from "./pii-patterns.ts";
 import { readReply, replyEvents } from "./reply-events.ts";
 
@@ -117,14 +118,12 @@ function rewriterOf({ kinds = keysOf(detectors), patterns = {} }: RedactPiiOptio
   const all: (Detector & { readonly kind: string })[] = kinds.map((kind) => {
     if (Object.hasOwn(detectors, kind)) return { ...detectors[kind], kind: kind.toUpperCase() };
     const names = Object.keys(detectors).join(", ");
-    throw new MisuseError("invalid_argument", `redactPii: there is no kind "${kind}"; there are ${names}`, {
-      path: ["kinds"],
-    });
+    throw invalidArgument(`redactPii: there is no kind "${kind}"; there are ${names}`, ["kinds"]);
   });
   for (const [kind, pattern] of Object.entries(patterns)) {
     if (!/^[A-Za-z][A-Za-z0-9_]{0,30}$/.test(kind) || !(pattern instanceof RegExp)) {
       const message = `redactPii: patterns: "${kind}" has to be a short name of letters and digits, with a regular expression`;
-      throw new MisuseError("invalid_argument", message, { path: ["patterns", kind] });
+      throw invalidArgument(message, ["patterns", kind]);
     }
     all.push({
       kind: kind.toUpperCase(),
@@ -244,14 +243,7 @@ function rewriteMessage(message: Message, rewrite: RewriteText): Message {
     case "system":
       return message;
     case "assistant":
-      return {
-        ...message,
-        content:
-          typeof message.content === "string"
-            ? rewrite(message.content)
-            : message.content.map((part) => rewritePart(part, rewrite)),
-        toolCalls: message.toolCalls.map((call) => rewriteCall(call, rewrite)),
-      };
+      return rewriteReply(message, rewrite, (call) => rewriteCall(call, rewrite));
     case "user":
       return { ...message, content: rewriteContent(message.content, rewrite) };
     case "tool":
@@ -259,6 +251,16 @@ function rewriteMessage(message: Message, rewrite: RewriteText): Message {
     case "event":
       return { ...message, content: rewriteContent(message.content, rewrite) };
   }
+}
+
+function rewriteReply(
+  message: AssistantMessage,
+  rewrite: RewriteText,
+  rewriteOne: (call: ToolCall) => ToolCall,
+): AssistantMessage {
+  const { content, toolCalls } = message;
+  const rewritten = typeof content === "string" ? rewrite(content) : content.map((part) => rewritePart(part, rewrite));
+  return { ...message, content: rewritten, toolCalls: toolCalls.map(rewriteOne) };
 }
 
 function rewriteContent<P extends UserPart>(
@@ -354,20 +356,9 @@ class StreamRestorer {
         const { message, output } = event;
         const restore: RewriteText = (text) => restored(text, this.#values, this.#isJson);
         const restoreValue: RewriteText = (text) => restored(text, this.#values);
-        const { content } = message;
-        return [
-          ...this.#flush(),
-          {
-            ...event,
-            message: {
-              ...message,
-              content:
-                typeof content === "string" ? restore(content) : content.map((part) => rewritePart(part, restore)),
-              toolCalls: message.toolCalls.map((call) => restoredCall(call, this.#values)),
-            },
-            output: output === null ? null : { value: rewriteJson(output.value, restoreValue) },
-          },
-        ];
+        const restoredReply = rewriteReply(message, restore, (call) => restoredCall(call, this.#values));
+        const restoredOutput = output === null ? null : { value: rewriteJson(output.value, restoreValue) };
+        return [...this.#flush(), { ...event, message: restoredReply, output: restoredOutput }];
       }
       case "error":
         return [...this.#flush(), event];
@@ -415,16 +406,13 @@ function cleanedReply(reply: ModelReply, rewrite: Rewrite, values: Values, isJso
         escaped,
       );
   };
-  const { message } = reply;
-  const content = message?.content ?? "";
   const cleanText = clean(isJson);
-  const parts = typeof content === "string" ? cleanText(content) : content.map((part) => rewritePart(part, cleanText));
-  const toolCalls = reply.toolCalls.map((call) => restoredCall(call, values));
+  const cleanCall = (call: ToolCall) => restoredCall(call, values);
   return {
     ...reply,
     outputText: reply.outputText === null ? null : cleanText(reply.outputText),
-    toolCalls,
-    message: message === null ? null : { ...message, content: parts, toolCalls },
+    toolCalls: reply.toolCalls.map(cleanCall),
+    message: reply.message === null ? null : rewriteReply(reply.message, cleanText, cleanCall),
     output: reply.output === null ? null : { value: rewriteJson(reply.output.value, clean(false)) },
   };
 }

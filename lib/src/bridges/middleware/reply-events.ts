@@ -3,7 +3,14 @@
 import type { AssistantPart, ModelEvent, ModelReply, ToolCall } from "../../core/model/internal.ts";
 
 import { Collector } from "../../core/kernel/internal.ts";
-import { assistant, isEverturnError, modelReply, streamFailure } from "../../core/model/internal.ts";
+import {
+  assistant,
+  isEverturnError,
+  isTerminal,
+  messageCompleted,
+  modelReply,
+  streamFailure,
+} from "../../core/model/internal.ts";
 
 /**
  * Reads the stream of a model call to its end and returns the reply. A failure is in `error` of the reply, also if the
@@ -15,7 +22,7 @@ export async function readReply(stream: AsyncIterable<readonly ModelEvent[]>): P
   try {
     for await (const batch of stream) {
       for (const event of batch) {
-        hasEnded ||= event.type === "message_completed" || event.type === "error";
+        hasEnded ||= isTerminal(event);
         collector.add(event);
       }
     }
@@ -46,8 +53,8 @@ export function replyEvents(given: ModelReply | string): readonly ModelEvent[] {
     typeof given === "string"
       ? modelReply({ message: assistant(given, { finishReason: "stop" }), outputText: given, finishReason: "stop" })
       : given;
-  const message = reply.message ?? assistant(reply.outputText ?? "", { toolCalls: reply.toolCalls });
-  const { content, toolCalls } = message;
+  const completed = messageCompleted(reply);
+  const { content, toolCalls, finishReason } = completed.message;
   const parts: readonly AssistantPart[] | null = typeof content === "string" ? null : content;
   const placed = new Set(parts?.flatMap((part) => (part.type === "tool_call" ? [part.toolCallId] : [])));
   const events: ModelEvent[] = [{ type: "message_started", message: assistant("") }];
@@ -56,21 +63,7 @@ export function replyEvents(given: ModelReply | string): readonly ModelEvent[] {
   for (const [index, part] of (parts ?? []).entries()) events.push(...partEvents(String(index), part, toolCalls));
   for (const call of toolCalls) if (!placed.has(call.id)) events.push(...callEvents(call, false));
   if (reply.error !== null) return [...events, { type: "error", error: reply.error }];
-  const { rawFinishReason, requestId, model, route, output, metadata, id: responseId } = reply;
-  const finishReason = reply.finishReason ?? message.finishReason;
-  events.push({
-    type: "message_completed",
-    message,
-    finishReason,
-    rawFinishReason,
-    requestId,
-    responseId,
-    model,
-    route,
-    output,
-    metadata,
-  });
-  return events;
+  return [...events, { ...completed, finishReason: completed.finishReason ?? finishReason }];
 }
 
 type TextCompleted = Extract<ModelEvent, { readonly type: "text_completed" }>;

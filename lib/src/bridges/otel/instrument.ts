@@ -24,6 +24,7 @@
 
 import type { ContinuedTurn, ObservedSpan, SpanEnd, SpanObserver, SpanStart } from "../../core/engine/internal.ts";
 import type { JsonObject, ModelRequest } from "../../core/model/internal.ts";
+import type { Infer } from "../../core/model/parse/reading.ts";
 import type {
   Attributes,
   Context,
@@ -51,7 +52,17 @@ import {
 } from "@opentelemetry/api";
 
 import { observeSpans } from "../../core/engine/internal.ts";
-import { isPlainObject } from "../../core/model/parse/reading.ts";
+import {
+  array,
+  fallback,
+  isPlainObject,
+  nullable,
+  number,
+  object,
+  readOrNull,
+  required,
+  string,
+} from "../../core/model/parse/reading.ts";
 import { inputMessages, jsonText, outputMessages, systemInstructions, toolDefinitions } from "./content.ts";
 import {
   attributes,
@@ -397,41 +408,31 @@ function timeOf(ms: number): HrTime {
 
 // Stored trace contexts.
 
-/** The span context of a link, as stored. */
-type StoredLink = { readonly traceId: string; readonly spanId: string; readonly flags: number };
-
-/** The trace context that is stored with a turn. */
-type StoredTrace = {
-  readonly traceId: string;
-  /** `null`: the span of the turn has no parent. */
-  readonly parentId: string | null;
-  /** The trace flags of the parent. */
-  readonly flags: number;
-  /** The trace state of the parent (W3C `tracestate`). */
-  readonly state: string | null;
-  readonly links: readonly StoredLink[];
+const linkFields = {
+  traceId: required(string),
+  spanId: required(string),
+  flags: fallback(number, TraceFlags.NONE),
 };
+/** The span context of a link, as stored. */
+type StoredLink = Infer<typeof linkFields>;
+
+const traceFields = {
+  traceId: required(string),
+  /** `null`: the span of the turn has no parent. */
+  parentId: fallback(nullable(string), null),
+  /** The trace flags of the parent. */
+  flags: fallback(number, TraceFlags.NONE),
+  /** The trace state of the parent (W3C `tracestate`). */
+  state: fallback(nullable(string), null),
+  links: fallback(array(object(linkFields)), []),
+};
+/** The trace context that is stored with a turn. */
+type StoredTrace = Infer<typeof traceFields>;
+const traceShape = object(traceFields);
 
 /** Reads a stored trace context; `null`: there is none, or it is not one of this library. */
 function readTrace(stored: JsonObject | null): StoredTrace | null {
-  if (stored === null) return null;
-  const traceId = textOrNull(stored["traceId"]);
-  if (traceId === null) return null;
-  const links = Array.isArray(stored["links"]) ? stored["links"] : [];
-  return {
-    traceId,
-    parentId: textOrNull(stored["parentId"]),
-    flags: numberOf(stored["flags"]) ?? TraceFlags.NONE,
-    state: textOrNull(stored["state"]),
-    links: links.flatMap((link) => readLink(link)),
-  };
-}
-
-function readLink(link: unknown): readonly StoredLink[] {
-  if (!isPlainObject(link)) return [];
-  const { traceId, spanId, flags } = link;
-  if (typeof traceId !== "string" || typeof spanId !== "string") return [];
-  return [{ traceId, spanId, flags: typeof flags === "number" ? flags : TraceFlags.NONE }];
+  return stored === null ? null : readOrNull(traceShape, stored);
 }
 
 /** The trace of a durable turn that was accepted by a process without OpenTelemetry. Every process derives the same. */

@@ -15,7 +15,7 @@ import {
   oneOf,
   positive,
 } from "../engine/internal.ts";
-import { MisuseError } from "../model/internal.ts";
+import { invalidArgument } from "../model/internal.ts";
 
 const keySource: Rule = {
   must: "a string or a function",
@@ -70,5 +70,5 @@ export function checkProviderOptions<Options extends ProviderOptions>(
   const rules: { readonly [name: string]: Rule } = { ...providerRules, ...more };
   checkOptions(adapter, options, rules);
   if (options.apiKey === undefined || options.authToken === undefined) return;
-  throw new MisuseError("invalid_argument", `${adapter}: set apiKey or authToken, not both`, { path: ["authToken"] });
+  throw invalidArgument(`${adapter}: set apiKey or authToken, not both`, ["authToken"]);
 }

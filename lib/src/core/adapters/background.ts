@@ -25,7 +25,7 @@ import type { Failure, Json, JsonObject, ModelEvent } from "../model/internal.ts
 import type { BackgroundResponses, ResumableDecoder, WireContext } from "../wire/internal.ts";
 
 import { TransportFailure } from "../engine/internal.ts";
-import { adapterFailure, parseJson, streamFailure } from "../model/internal.ts";
+import { adapterFailure, isTerminal, parseJson, streamFailure } from "../model/internal.ts";
 import { damagedFrame, isDamagedFrame, textAt } from "../wire/internal.ts";
 
 /** The requests of one model call, and what they need. */
@@ -296,10 +296,6 @@ function isTransientStatus(status: number): boolean {
 
 function responseIdOf({ endpoint }: Exchange, reference: JsonObject): string | null {
   return reference["endpoint"] === endpoint ? textAt(reference, "responseId") : null;
-}
-
-function isTerminal({ type }: ModelEvent): boolean {
-  return type === "message_completed" || type === "error";
 }
 
 /** Closes the connection of a stream that is not read, by leaving its iterator. */

@@ -2,8 +2,10 @@
 // order. The variables are those of the providers' own SDKs, so that a proxy or a gateway is configured once for all
 // programs.
 
+import type { KeyOwner } from "./credentials.ts";
+
 import { environmentVariable } from "../engine/internal.ts";
-import { MisuseError } from "../model/internal.ts";
+import { invalidArgument } from "../model/internal.ts";
 
 /**
  * A variable that may hold the base URL. Some SDKs append the version of the API themselves, so their variables do not
@@ -15,11 +17,24 @@ export type BaseURLVariable = {
   readonly path: string;
 };
 
-/** Where the servers of the providers are, for their chat and image adapters. */
-export const openaiServer = {
+/** Where a server is, and how it gets the key. */
+export type KnownServer = KeyOwner & {
+  /** The default base URL. */
+  readonly baseURL: string;
+  /** Environment variables that may hold another base URL, in order. */
+  readonly baseURLVariables: readonly BaseURLVariable[];
+};
+
+// The servers of the providers, for their adapters of replies, images and embeddings.
+
+export const openaiServer: KnownServer = {
+  provider: "openai",
   baseURL: "https://api.openai.com/v1",
   baseURLVariables: [{ name: "OPENAI_BASE_URL", path: "" }],
-} as const;
+  auth: "bearer",
+  variables: ["OPENAI_API_KEY"],
+};
+
 /** The headers that select an organization and a project of OpenAI. */
 export function organizationHeaders({
   organization,
@@ -34,13 +49,28 @@ export function organizationHeaders({
   };
 }
 
-export const geminiServer = {
+export const geminiServer: KnownServer = {
+  provider: "gemini",
   baseURL: "https://generativelanguage.googleapis.com/v1beta",
   baseURLVariables: [
     { name: "GOOGLE_GEMINI_BASE_URL", path: "/v1beta" },
     { name: "GEMINI_BASE_URL", path: "" },
   ],
-} as const;
+  auth: "x-goog-api-key",
+  variables: ["GEMINI_API_KEY", "GOOGLE_API_KEY"],
+};
+
+/** A server with an API of OpenAI. Its key is optional, in a variable with the name of the server. */
+export function compatibleServer(name: string, baseURL: string): KnownServer {
+  return {
+    provider: name,
+    baseURL,
+    baseURLVariables: [],
+    auth: "bearer",
+    variables: [`${name.toUpperCase().replaceAll(/[^A-Z0-9]+/g, "_")}_API_KEY`],
+    keyless: true,
+  };
+}
 
 /**
  * Returns the base URL of an adapter. It is read once, when the adapter is created. Throws `MisuseError` if it is
@@ -78,6 +108,6 @@ function checkBaseURL(provider: string, baseURL: string, source = "baseURL"): st
   return baseURL.replace(/\/+$/, "");
 }
 
-function invalidBaseURL(provider: string, source: string, what: string): MisuseError {
-  return new MisuseError("invalid_argument", `${provider}: ${source} ${what}`, { path: [source] });
+function invalidBaseURL(provider: string, source: string, what: string): Error {
+  return invalidArgument(`${provider}: ${source} ${what}`, [source]);
 }

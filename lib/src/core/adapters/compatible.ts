@@ -17,9 +17,10 @@ import type { OpenAIApi } from "./adapter-rules.ts";
 import type { KeyHeader, ProviderOptions, ProviderProfile } from "./http-adapter.ts";
 
 import { aName, aString } from "../engine/internal.ts";
-import { MisuseError } from "../model/internal.ts";
+import { invalidArgument } from "../model/internal.ts";
 import { openaiChatLoader, openaiResponsesLoader } from "../wire/internal.ts";
 import { apiRule, checkProviderOptions, quirkRules } from "./adapter-rules.ts";
+import { compatibleServer } from "./base-url.ts";
 import { httpAdapter } from "./http-adapter.ts";
 import { modelFamilies, presetNames } from "./model-name.ts";
 
@@ -40,14 +41,9 @@ export function openaiCompatible(options: CompatibleOptions & { readonly baseURL
   const { name = "compatible", quirks = {}, ...providerOptions } = options;
   return httpAdapter(
     {
-      provider: name,
+      ...compatibleServer(name, providerOptions.baseURL),
       ownPrefixes: "any",
       codec: openaiChatLoader,
-      baseURL: providerOptions.baseURL,
-      baseURLVariables: [],
-      auth: "bearer",
-      variables: [`${name.toUpperCase().replaceAll(/[^A-Z0-9]+/g, "_")}_API_KEY`],
-      keyless: true,
       quirks: { streamUsage: true, maxTokensField: "max_tokens", systemRole: "system", ...quirks },
     },
     providerOptions,
@@ -146,17 +142,14 @@ const presets: { readonly [Name in PresetName]: Preset } = {
  */
 export function preset(name: PresetName, options: ProviderOptions & { readonly api?: OpenAIApi } = {}): Adapter {
   if (!Object.hasOwn(presets, name)) {
-    throw new MisuseError(
-      "invalid_argument",
-      `preset: unknown name "${name}"; valid names are ${presetNames.join(", ")}`,
-    );
+    throw invalidArgument(`preset: unknown name "${name}"; valid names are ${presetNames.join(", ")}`);
   }
   checkProviderOptions(name, options, { api: apiRule });
   const { api = "chat", ...providerOptions } = options;
   const { baseURL, basePath = "", variables, auth = "bearer", keyless = false, quirks = {}, responses } = presets[name];
   if (api === "responses" && responses === undefined) {
     const message = `${name}: the preset has Chat Completions only; leave out api: "responses"`;
-    throw new MisuseError("invalid_argument", message, { path: ["api"] });
+    throw invalidArgument(message, ["api"]);
   }
   return httpAdapter(
     {

@@ -11,11 +11,14 @@ import { readDotenv } from "./dotenv.ts";
 /** The key and the header that carries it. `key`: `null` if the server works without one and none is found. */
 export type Credential = { readonly key: string | null; readonly auth: KeyHeader };
 
-/** What the lookup needs of a server. */
-type KeyOwner = {
+/** What the lookup of a key needs to know about a server. */
+export type KeyOwner = {
   readonly provider: string;
+  /** The header that carries the key. */
   readonly auth: KeyHeader;
+  /** Environment variables that may hold the key, in order. */
   readonly variables: readonly string[];
+  /** The server works without a key. Default: `false`. */
   readonly keyless?: boolean;
 };
 

@@ -14,7 +14,7 @@ import type {
 } from "../model/internal.ts";
 
 import { anything, checkOptions } from "../engine/internal.ts";
-import { ImageAdapterError, imageOperations, imageResponse, imageUsage, MisuseError } from "../model/internal.ts";
+import { ImageAdapterError, imageOperations, imageResponse, imageUsage, invalidArgument } from "../model/internal.ts";
 import { isStepOf } from "./fake.ts";
 
 /** One step of a script for {@link fakeImages}: images or an error for one call, or failures before the next step. */
@@ -119,13 +119,11 @@ export function fakeImages(options: FakeImagesOptions = {}): FakeImagesAdapter {
 function checkedScript(script: readonly FakeImagesStep[]): readonly FakeImagesStep[] {
   const unchecked: unknown = script;
   if (!Array.isArray(unchecked) || !unchecked.every((step) => isStepOf(stepTypes, step))) {
-    throw new MisuseError("invalid_argument", "fakeImages: script must be a list of steps");
+    throw invalidArgument("fakeImages: script must be a list of steps");
   }
   for (const [index, step] of script.entries()) {
     if (step.type !== "retry_until_call" || (Number.isSafeInteger(step.n) && step.n > 0)) continue;
-    throw new MisuseError("invalid_argument", `fakeImages: step ${index}: n must be an integer above 0`, {
-      path: ["script", index, "n"],
-    });
+    throw invalidArgument(`fakeImages: step ${index}: n must be an integer above 0`, ["script", index, "n"]);
   }
   return script;
 }

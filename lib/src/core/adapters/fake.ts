@@ -27,7 +27,7 @@ import {
   adapterFailure,
   AdapterError,
   assistant,
-  MisuseError,
+  invalidArgument,
   reasoningPart,
   streamFailure,
   textPart,
@@ -207,21 +207,18 @@ export function fake(options: FakeOptions = {}): FakeAdapter {
 
 function scriptsOf({ script, scripts }: FakeOptions): readonly FakeScript[] {
   if (script !== undefined && scripts !== undefined) {
-    throw new MisuseError("invalid_argument", "fake: set either script or scripts, not both");
+    throw invalidArgument("fake: set either script or scripts, not both");
   }
   const all: unknown = scripts ?? (script === undefined ? [] : [script]);
   if (
     !Array.isArray(all) ||
     !all.every((item) => Array.isArray(item) && item.every((step) => isStepOf(stepTypes, step)))
   ) {
-    throw new MisuseError("invalid_argument", "fake: script must be a list of steps, and scripts a list of such lists");
+    throw invalidArgument("fake: script must be a list of steps, and scripts a list of such lists");
   }
   const lateIndex = all.findIndex((item: FakeScript) => item.slice(1).some(({ type }) => type === "preflight_error"));
   if (lateIndex !== -1)
-    throw new MisuseError(
-      "invalid_argument",
-      `fake: script ${lateIndex}: a preflight_error can only be the first step`,
-    );
+    throw invalidArgument(`fake: script ${lateIndex}: a preflight_error can only be the first step`);
   return all;
 }
 

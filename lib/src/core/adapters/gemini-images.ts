@@ -11,7 +11,6 @@ import type {
 } from "../model/internal.ts";
 import type { ProviderOptions } from "./http-adapter.ts";
 import type { ImageAnswer, ImageCall } from "./image-http.ts";
-import type { JsonServer } from "./json-request.ts";
 
 import { image, ImageAdapterError, imageResponse, imageUsage } from "../model/internal.ts";
 import {
@@ -25,7 +24,7 @@ import {
   textAt,
 } from "../wire/internal.ts";
 import { checkProviderOptions } from "./adapter-rules.ts";
-import { geminiServer, resolveBaseURL } from "./base-url.ts";
+import { geminiServer } from "./base-url.ts";
 import {
   checkOperation,
   imageAdapter,
@@ -36,8 +35,9 @@ import {
   requiredMimeType,
   unreadableImage,
 } from "./image-http.ts";
+import { jsonServer } from "./json-request.ts";
 
-const provider = "gemini";
+const { provider } = geminiServer;
 const operations: readonly ImageOperation[] = ["generate", "edit"];
 
 /**
@@ -47,15 +47,7 @@ const operations: readonly ImageOperation[] = ["generate", "edit"];
  */
 export function geminiImages(options: ProviderOptions = {}): ImageAdapter {
   checkProviderOptions("geminiImages", options, {});
-  const server: JsonServer = {
-    provider,
-    baseURL: resolveBaseURL(provider, options.baseURL, geminiServer),
-    auth: "x-goog-api-key",
-    variables: ["GEMINI_API_KEY", "GOOGLE_API_KEY"],
-    options,
-    codec: geminiGenerateContentLoader,
-  };
-  return imageAdapter(server, operations, encode, decode);
+  return imageAdapter(jsonServer(geminiServer, geminiGenerateContentLoader, options), operations, encode, decode);
 }
 
 /** Encodes a request. Throws `ImageAdapterError` for what the models do not support. */

@@ -29,13 +29,11 @@ export function gemini(options: GeminiOptions = {}): Adapter {
   checkProviderOptions("gemini", options, { vertex: vertexRule });
   const { vertex, ...providerOptions } = options;
   const profile = {
-    provider: "gemini",
+    ...geminiServer,
+    ...(vertex === undefined ? {} : { baseURL: vertexBaseURL(vertex, "google"), baseURLVariables: [] }),
     codec: geminiGenerateContentLoader,
-    ...(vertex === undefined ? geminiServer : { baseURL: vertexBaseURL(vertex, "google"), baseURLVariables: [] }),
-    auth: "x-goog-api-key",
-    variables: ["GEMINI_API_KEY", "GOOGLE_API_KEY"],
     needsFinalize,
-  } as const;
+  };
   return httpAdapter(profile, providerOptions);
 }
 

@@ -7,7 +7,7 @@
 import type { Adapter, AdapterCall, FetchLike, KeySource, Timeouts, TransportLimits } from "../engine/internal.ts";
 import type { ModelEvent, ModelRequest } from "../model/internal.ts";
 import type { CodecLoader, EncodedRequest, Quirks } from "../wire/internal.ts";
-import type { BaseURLVariable } from "./base-url.ts";
+import type { KnownServer } from "./base-url.ts";
 import type { McpPlace } from "./mcp-authorization.ts";
 import type { ModelOwner } from "./model-name.ts";
 
@@ -58,42 +58,33 @@ export type ProviderOptions = {
   readonly dotenv?: boolean | string;
 };
 
-/** A provider as data. */
-export type ProviderProfile = ModelOwner & {
-  /** The name in routes, failures and key lookups. */
-  readonly provider: string;
-  /** Loaded by the first call. */
-  readonly codec: CodecLoader;
-  readonly baseURL: string;
-  /** Environment variables that may hold another base URL, in order. */
-  readonly baseURLVariables: readonly BaseURLVariable[];
-  readonly auth: KeyHeader;
-  /** Environment variables that may hold the key, in order. */
-  readonly variables: readonly string[];
-  readonly quirks?: Quirks;
-  /** The server works without a key. Default: `false`, a missing key is an error. */
-  readonly keyless?: boolean;
-  /** A query that is appended to every path, with its `?`. */
-  readonly query?: string;
-  /**
-   * The model name that is sent in place of that of the request: the name of a deployment. Default: the name of the
-   * request.
-   */
-  readonly sentModel?: string;
-  /** Does the model need a second call for structured output? */
-  readonly needsFinalize?: (request: ModelRequest) => boolean;
-  /** Start responses in the background unless a request decides. Default: `false`. */
-  readonly background?: boolean;
-  /** Where the API lists MCP servers, and the sources of their tokens. Default: it calls none. */
-  readonly mcp?: McpPlace & { readonly sources: { readonly [server: string]: KeySource } };
-  /**
-   * Changes the encoded request of a server whose paths or bodies differ from the API. `model` is the requested model.
-   * Default: nothing is changed.
-   */
-  readonly rewrite?: (encoded: EncodedRequest, model: string) => EncodedRequest;
-  /** The header for beta features, in lower case. Default: the provider has none. */
-  readonly betaHeader?: string;
-};
+/** A provider as data. `provider` is the name in routes, failures and key lookups. */
+export type ProviderProfile = KnownServer &
+  ModelOwner & {
+    /** Loaded by the first call. */
+    readonly codec: CodecLoader;
+    readonly quirks?: Quirks;
+    /** A query that is appended to every path, with its `?`. */
+    readonly query?: string;
+    /**
+     * The model name that is sent in place of that of the request: the name of a deployment. Default: the name of the
+     * request.
+     */
+    readonly sentModel?: string;
+    /** Does the model need a second call for structured output? */
+    readonly needsFinalize?: (request: ModelRequest) => boolean;
+    /** Start responses in the background unless a request decides. Default: `false`. */
+    readonly background?: boolean;
+    /** Where the API lists MCP servers, and the sources of their tokens. Default: it calls none. */
+    readonly mcp?: McpPlace & { readonly sources: { readonly [server: string]: KeySource } };
+    /**
+     * Changes the encoded request of a server whose paths or bodies differ from the API. `model` is the requested model.
+     * Default: nothing is changed.
+     */
+    readonly rewrite?: (encoded: EncodedRequest, model: string) => EncodedRequest;
+    /** The header for beta features, in lower case. Default: the provider has none. */
+    readonly betaHeader?: string;
+  };
 
 /** The header that carries the key. `bearer`: `Authorization: Bearer <key>`. */
 export type KeyHeader = "bearer" | "x-api-key" | "x-goog-api-key" | "api-key";

@@ -1,7 +1,7 @@
 // One call of an HTTP adapter.
 //
 // Theory of operation of one call
-//   1. contextOf     resolves the model name; the route is provider, `baseURL#api`, model
+//   1. callFor       resolves the model name; the route is provider, `baseURL#api`, model
 //   2. codec.encode  writes the request; throws for content that cannot be sent
 //   3. credentialOf  resolves the key or the token: call, option, environment variables, `.env`. It is resolved at
 //                    every call and stored nowhere. So are tokens of MCP servers (mcp-authorization.ts)
@@ -30,7 +30,7 @@ import type { Failure, JsonObject, ModelEvent, ModelRequest, ProviderRoute } fro
 import type { Codec, EncodedRequest, WireContext } from "../wire/internal.ts";
 import type { Exchange } from "./background.ts";
 import type { Credential } from "./credentials.ts";
-import type { ProviderProfile, Server } from "./http-adapter.ts";
+import type { Server } from "./http-adapter.ts";
 import type { McpTokens } from "./mcp-authorization.ts";
 
 import { parseDate } from "../clock/clock.ts";
@@ -51,6 +51,7 @@ import {
   assistant,
   EngineError,
   errorFromFailure,
+  isTerminal,
   parseJson,
 } from "../model/internal.ts";
 import { bodyText, listAt, restoreEvents, warningsOf } from "../wire/internal.ts";
@@ -61,62 +62,73 @@ import { credentialOf } from "./credentials.ts";
 import { resolveTokens, withTokens } from "./mcp-authorization.ts";
 import { requiredModelName } from "./model-name.ts";
 
-/** A server with the tokens of one call. */
-type CallServer = Server & { readonly tokens: McpTokens };
+/** A call and what its requests need. */
+type HttpCall = {
+  readonly server: Server;
+  readonly codec: Codec;
+  readonly call: AdapterCall;
+  readonly context: WireContext;
+  /** The request of the codec, in the form of the server. */
+  readonly encoded: EncodedRequest;
+  readonly tokens: McpTokens;
+  readonly credential: Credential;
+};
 
-async function withTokensOf(server: Server): Promise<CallServer> {
-  const { mcp, provider } = server.profile;
-  return { ...server, tokens: await resolveTokens(mcp?.sources ?? {}, provider) };
+/** Encodes a request and resolves its credentials. Throws like `requiredModelName` and the codec. */
+async function callFor(server: Server, codec: Codec, request: ModelRequest, call: AdapterCall): Promise<HttpCall> {
+  const { profile, quirks, options } = server;
+  const { provider, mcp, background = false, sentModel, rewrite } = profile;
+  const tokens = await resolveTokens(mcp?.sources ?? {}, provider);
+  const name = requiredModelName(profile, request.model, request.options);
+  const isPast = (date: string): boolean => (parseDate(date) ?? Infinity) <= call.clock.now();
+  const route = routeOf(server, sentModel ?? name);
+  const context: WireContext = { route, rawChunks: call.rawChunks, quirks, background, isPast };
+  const encoded = codec.encode(request, context);
+  return {
+    server,
+    codec,
+    call,
+    context,
+    encoded: rewrite === undefined ? encoded : rewrite(encoded, route.model),
+    tokens,
+    credential: await credentialOf(profile, options, call),
+  };
 }
 
 /** One call: encodes, sends and decodes. See the theory of operation above. */
 export async function* streamReply(
-  adapterServer: Server,
+  server: Server,
   codec: Codec,
   request: ModelRequest,
   call: AdapterCall,
 ): AsyncGenerator<readonly ModelEvent[]> {
-  const server = await withTokensOf(adapterServer);
-  const { profile } = server;
-  const context = contextOf(server, request, call);
-  const encoded = encodeFor(server, codec, request, context);
-  const credential = await credentialOf(profile, server.options, call);
-  const { key } = credential;
+  const httpCall = await callFor(server, codec, request, call);
+  const { context, encoded, credential } = httpCall;
+  const { provider } = server.profile;
   const begin = opening(encoded);
-  if (key !== null && !isHeaderValue(key)) {
-    const message = `the key for ${profile.provider} contains characters that an HTTP header cannot hold; check that it was copied correctly`;
-    const details = { provider: profile.provider, message, retryable: false };
-    yield begin([{ type: "error", error: adapterFailure("authentication_failed", details) }]);
+  if (credential.key !== null && !isHeaderValue(credential.key)) {
+    const message = `the key for ${provider} contains characters that an HTTP header cannot hold; check that it was copied correctly`;
+    yield begin([
+      { type: "error", error: adapterFailure("authentication_failed", { provider, message, retryable: false }) },
+    ]);
     return;
   }
   if (codec.background?.isRequested(encoded.body) === true) {
-    yield* createResponse(
-      createExchange(server, codec, context, call, encoded, credential),
-      encoded.path,
-      encoded.body,
-    );
+    yield* createResponse(exchangeOf(httpCall), encoded.path, encoded.body);
     return;
   }
-  const response = await send(server, call, credential, encoded, "POST", encoded.body);
+  const response = await send(httpCall, "POST", encoded.path, encoded.body);
   if (response.type !== "stream") {
-    const secrets = secretsOf(server, call, key);
-    const events = replyWithoutStream(profile, codec, response, context, secrets, call.clock.now());
-    yield begin(restored(events, encoded));
+    yield begin(replyWithoutStream(httpCall, response));
     return;
   }
   const decoder = codec.decoder(context);
   const { headers } = response;
-  /** Events as the caller receives them. */
-  const received = (events: readonly ModelEvent[]) =>
-    restored(
-      withHeaders(events, headers, () => secretsOf(server, call, key)),
-      encoded,
-    );
   let hasTerminated = false;
   let hasStarted = false;
   try {
     for await (const frames of response.frames) {
-      const events = received(decoder.push(frames));
+      const events = received(httpCall, decoder.push(frames), headers);
       if (events.length === 0) continue;
       yield hasStarted ? events : begin(events);
       hasStarted = true;
@@ -128,122 +140,94 @@ export async function* streamReply(
     if (!(error instanceof TransportFailure)) throw error;
     if (hasTerminated) return;
     // Invariant 2: a reply that was complete when the connection broke is kept.
-    const decodedEnd = received(decoder.end());
-    const failedEvent: ModelEvent = {
-      type: "error",
-      error: withRequestId(
-        failureWithoutKey(error.failure, secretsOf(server, call, key)),
-        response.headers,
-        secretsOf(server, call, key),
-      ),
-    };
+    const decodedEnd = received(httpCall, decoder.end(), headers);
+    const secrets = secretsOf(httpCall);
+    const failure = withRequestId(failureWithoutKey(error.failure, secrets), headers, secrets);
+    const failedEvent: ModelEvent = { type: "error", error: failure };
     const lastEvents = decodedEnd.some(({ type }) => type === "message_completed") ? decodedEnd : [failedEvent];
     yield hasStarted ? lastEvents : begin(lastEvents);
     return;
   }
-  const lastEvents = received(decoder.end());
+  const lastEvents = received(httpCall, decoder.end(), headers);
   if (lastEvents.length > 0) yield hasStarted ? lastEvents : begin(lastEvents);
 }
 
 /** Counts the input tokens of a request by the endpoint of the API. Throws `AdapterError`. */
 export async function countTokens(
-  adapterServer: Server,
+  server: Server,
   codec: Codec,
   request: ModelRequest,
   call: AdapterCall,
 ): Promise<number> {
-  const server = await withTokensOf(adapterServer);
-  const { provider } = server.profile;
+  const { provider, rewrite } = server.profile;
   const { tokenCounting } = codec;
-  const context = contextOf(server, request, call);
-  if (tokenCounting === undefined || server.profile.rewrite !== undefined) {
+  if (tokenCounting === undefined || rewrite !== undefined) {
     const message = `${provider} has no endpoint that counts tokens`;
     throw new AdapterError("unsupported_feature", { provider, message });
   }
-  const encoded = codec.encode(request, context);
-  const { path, body } = tokenCounting.requestFor(encoded, context);
-  const credential = await credentialOf(server.profile, server.options, call);
-  const secrets = secretsOf(server, call, credential.key);
-  const answer = await send(server, call, credential, { path, headers: encoded.headers }, "POST", body);
-  if (answer.type === "refused" || answer.type === "failed")
-    throw errorFromFailure(failureOf(codec, answer, context, secrets, call.clock.now()));
+  const httpCall = await callFor(server, codec, request, call);
+  const { path, body } = tokenCounting.requestFor(httpCall.encoded, httpCall.context);
+  const answer = await send(httpCall, "POST", path, body);
+  if (answer.type === "refused" || answer.type === "failed") throw errorFromFailure(failureOf(httpCall, answer));
   if (answer.type === "stream") for await (const _ of answer.frames) break;
   const text = answer.type === "body" ? answer.text : "";
   const tokens = tokenCounting.read(parseJson(text)?.value ?? null);
   if (tokens !== null) return tokens;
   const message = `${provider}: the answer to a request for a token count has no count`;
-  throw errorFromFailure(
-    failureWithoutKey(adapterFailure("malformed_response", { provider, message, raw: text }), secrets),
-  );
+  const failure = adapterFailure("malformed_response", { provider, message, raw: text });
+  throw errorFromFailure(failureWithoutKey(failure, secretsOf(httpCall)));
 }
 
 /** Continues a background response by its reference. */
 export async function* resumeReply(
-  adapterServer: Server,
+  server: Server,
   codec: Codec,
   reference: JsonObject,
   request: ModelRequest,
   call: AdapterCall,
 ): AsyncGenerator<readonly ModelEvent[]> {
-  const server = await withTokensOf(adapterServer);
-  const context = contextOf(server, request, call);
-  const encoded = encodeFor(server, codec, request, context);
-  const credential = await credentialOf(server.profile, server.options, call);
-  yield* resumeResponse(createExchange(server, codec, context, call, encoded, credential), reference);
+  yield* resumeResponse(exchangeOf(await callFor(server, codec, request, call)), reference);
 }
 
 /** Cancels a background response by its reference. */
 export async function cancelReply(
-  adapterServer: Server,
+  server: Server,
   codec: Codec,
   reference: JsonObject,
   call: AdapterCall,
 ): Promise<void> {
-  const server = { ...adapterServer, tokens: {} };
   const context = { route: routeOf(server, ""), rawChunks: false, quirks: server.quirks };
   const encoded = { path: "", body: {}, headers: {}, omissions: [] };
   const credential = await credentialOf(server.profile, server.options, call);
-  await cancelResponse(createExchange(server, codec, context, call, encoded, credential), reference);
+  await cancelResponse(exchangeOf({ server, codec, call, context, encoded, tokens: {}, credential }), reference);
 }
 
 /**
  * Bundles what `background.ts` needs for the requests of one call. All of them share one deadline, `timeouts.total`.
  */
-function createExchange(
-  server: CallServer,
-  codec: Codec,
-  context: WireContext,
-  call: AdapterCall,
-  encoded: EncodedRequest,
-  credential: Credential,
-): Exchange {
-  const { key } = credential;
+function exchangeOf(httpCall: HttpCall): Exchange {
+  const { server, codec, call, context, encoded } = httpCall;
   const { provider } = server.profile;
   const { background } = codec;
   if (background === undefined)
     throw new EngineError("invalid_engine", { provider, message: `the API ${codec.api} has no background responses` });
   const { total } = server.timeouts;
   const deadline = total === null ? null : call.clock.now() + total;
-  const include = listAt(encoded.body, "include").filter((field) => typeof field === "string");
   return {
     provider,
     endpoint: context.route.endpoint,
     background,
     context,
     call,
-    include,
+    include: listAt(encoded.body, "include").filter((field) => typeof field === "string"),
     totalMs: total,
     send: (method, path, body) => {
       const remainingMs = deadline === null ? null : Math.max(1, deadline - call.clock.now());
       const timeouts = { ...server.timeouts, total: remainingMs };
-      return send({ ...server, timeouts }, call, credential, { ...encoded, path }, method, body);
+      return send({ ...httpCall, server: { ...server, timeouts } }, method, path, body);
     },
-    failureOf: (response) => failureOf(codec, response, context, secretsOf(server, call, key), call.clock.now()),
-    received: (events, headers) =>
-      restored(
-        withHeaders(events, headers, () => secretsOf(server, call, key)),
-        encoded,
-      ),
+    failureOf: (response) => failureOf(httpCall, response),
+    received: (events, headers) => received(httpCall, events, headers),
     begin: opening(encoded),
   };
 }
@@ -270,14 +254,12 @@ function restored(events: readonly ModelEvent[], { addedNulls }: EncodedRequest)
 
 /** Sends one request after the check of `beforeRequest` (fencing). */
 async function send(
-  server: CallServer,
-  call: AdapterCall,
-  credential: Credential,
-  { path, headers }: Pick<EncodedRequest, "path" | "headers">,
+  { server, call, encoded, tokens, credential }: HttpCall,
   method: "GET" | "POST",
+  path: string,
   bodyFields: JsonObject | null,
 ): Promise<HttpAnswer> {
-  const { profile, baseURL, options, tokens } = server;
+  const { profile, baseURL, options } = server;
   const authorized =
     bodyFields === null || profile.mcp === undefined ? bodyFields : withTokens(bodyFields, profile.mcp, tokens);
   const body = authorized === null ? null : bodyText(authorized);
@@ -286,7 +268,7 @@ async function send(
   return sendRequest({
     method,
     url: `${baseURL}${path}${appendQuery(path, profile.query ?? "")}`,
-    headers: headersOf(server, headers, credential, call),
+    headers: headersOf(server, encoded.headers, credential, call),
     body,
     provider: profile.provider,
     signal: call.signal,
@@ -304,53 +286,41 @@ function appendQuery(path: string, query: string): string {
 
 /** The failure of an HTTP error, or of a request without a response. */
 function failureOf(
-  codec: Codec,
+  httpCall: HttpCall,
   response: Extract<HttpAnswer, { readonly type: "refused" | "failed" }>,
+): Failure {
+  const { codec, context, call } = httpCall;
+  const failure = response.type === "failed" ? response.failure : refusalOf(codec, context, response, call.clock.now());
+  return failureWithoutKey(failure, secretsOf(httpCall));
+}
+
+/** The failure of an HTTP error. It may contain the key. */
+export function refusalOf(
+  codec: Codec,
   context: WireContext,
-  secrets: Secrets,
+  { status, headers, text }: Extract<HttpAnswer, { readonly type: "refused" }>,
   now: number,
 ): Failure {
-  if (response.type === "failed") return failureWithoutKey(response.failure, secrets);
-  const { status, headers, text } = response;
   const body = parseJson(text)?.value ?? text;
   const errorResponse = { status, body, requestId: requestIdOf(headers), retryAfterMs: retryAfter(headers, now) };
-  return failureWithoutKey(codec.decodeError(errorResponse, context), secrets);
+  return codec.decodeError(errorResponse, context);
 }
 
 /** The events of a response that is not a stream: a whole reply, an HTTP error, or no response. */
 function replyWithoutStream(
-  { provider }: ProviderProfile,
-  codec: Codec,
+  httpCall: HttpCall,
   response: Exclude<HttpAnswer, { readonly type: "stream" }>,
-  context: WireContext,
-  secrets: Secrets,
-  now: number,
 ): readonly ModelEvent[] {
-  if (response.type !== "body") return [{ type: "error", error: failureOf(codec, response, context, secrets, now) }];
-  const { text } = response;
+  if (response.type !== "body") return [{ type: "error", error: failureOf(httpCall, response) }];
+  const { codec, context, server } = httpCall;
+  const { text, headers } = response;
   const body = parseJson(text);
-  const requestId = requestIdOf(response.headers);
-  if (body === null) {
-    const message = `${provider} answered with a body that is not JSON`;
-    const error = adapterFailure("malformed_response", { provider, requestId, message, raw: text });
-    return [{ type: "error", error: failureWithoutKey(error, secrets) }];
-  }
-  return withHeaders(codec.decodeReply(body.value, context), response.headers, () => secrets);
-}
-
-/** The request of the codec, in the form of the server. */
-function encodeFor({ profile }: Server, codec: Codec, request: ModelRequest, context: WireContext): EncodedRequest {
-  const encoded = codec.encode(request, context);
-  return profile.rewrite === undefined ? encoded : profile.rewrite(encoded, context.route.model);
-}
-
-/** The context of the codec. Throws like `requiredModelName`. */
-function contextOf(server: Server, request: ModelRequest, call: AdapterCall): WireContext {
-  const { profile, quirks } = server;
-  const name = requiredModelName(profile, request.model, request.options);
-  const { background = false } = profile;
-  const isPast = (date: string): boolean => (parseDate(date) ?? Infinity) <= call.clock.now();
-  return { route: routeOf(server, profile.sentModel ?? name), rawChunks: call.rawChunks, quirks, background, isPast };
+  if (body !== null) return received(httpCall, codec.decodeReply(body.value, context), headers);
+  const { provider } = server.profile;
+  const message = `${provider} answered with a body that is not JSON`;
+  const details = { provider, requestId: requestIdOf(headers), message, raw: text };
+  const failure = adapterFailure("malformed_response", details);
+  return [{ type: "error", error: failureWithoutKey(failure, secretsOf(httpCall)) }];
 }
 
 /** The route that replay data is stamped with. The API is part of the endpoint: the same server may offer several. */
@@ -386,13 +356,15 @@ function withRequestId(failure: Failure, headers: Headers, secrets: Secrets): Fa
 }
 
 /**
- * Adds to the last event of a reply what the response headers say: the id of the request, which support asks for, and
- * the state of the rate limits, as the server wrote it (`metadata.rateLimit`). Removes the key from error events.
+ * Events as the caller receives them: without the key and without the `null`s that the schemas of the request made
+ * possible. The last event of a reply has what the response headers say: the id of the request, which support asks for,
+ * and the state of the rate limits, as the server wrote it (`metadata.rateLimit`).
  */
-function withHeaders(events: readonly ModelEvent[], headers: Headers, secrets: () => Secrets): readonly ModelEvent[] {
+function received(httpCall: HttpCall, events: readonly ModelEvent[], headers: Headers): readonly ModelEvent[] {
+  const secrets = () => secretsOf(httpCall);
   const redactedEvents = redactKeys(events, secrets);
-  if (!events.some(isTerminal)) return redactedEvents;
-  return redactedEvents.map((event): ModelEvent => {
+  if (!events.some(isTerminal)) return restored(redactedEvents, httpCall.encoded);
+  const complete = redactedEvents.map((event): ModelEvent => {
     if (event.type === "error") return { ...event, error: withRequestId(event.error, headers, secrets()) };
     if (event.type !== "message_completed") return event;
     const requestId = requestIdOf(headers);
@@ -403,6 +375,7 @@ function withHeaders(events: readonly ModelEvent[], headers: Headers, secrets: (
       metadata: Object.keys(rateLimit).length === 0 ? event.metadata : { ...event.metadata, rateLimit },
     };
   });
+  return restored(complete, httpCall.encoded);
 }
 
 /**
@@ -432,14 +405,10 @@ function redactedChunk(event: Extract<ModelEvent, { readonly type: "raw_chunk" }
 }
 
 /** The secrets of a call: the key, and the values of headers that the program added to the adapter or to the call. */
-function secretsOf({ profile, options, tokens }: CallServer, call: AdapterCall, key: string | null): Secrets {
+function secretsOf({ server: { profile, options }, call, tokens, credential }: HttpCall): Secrets {
   const ofCall = headersOfCall(profile.provider, call.options, profile.betaHeader ?? null);
   return [
-    ...secretsIn(key, { ...lowerCaseNames(options.headers ?? {}), ...ofCall }),
+    ...secretsIn(credential.key, { ...lowerCaseNames(options.headers ?? {}), ...ofCall }),
     ...Object.values(tokens).map(withoutScheme),
   ];
-}
-
-function isTerminal({ type }: ModelEvent): boolean {
-  return type === "message_completed" || type === "error";
 }

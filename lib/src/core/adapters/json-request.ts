@@ -5,36 +5,32 @@
 import type { AdapterCall, FetchLike, Timeouts } from "../engine/internal.ts";
 import type { Failure, JsonObject } from "../model/internal.ts";
 import type { CodecLoader } from "../wire/internal.ts";
-import type { KeyHeader, ProviderOptions } from "./http-adapter.ts";
+import type { KnownServer } from "./base-url.ts";
+import type { KeyOwner } from "./credentials.ts";
+import type { ProviderOptions } from "./http-adapter.ts";
 
-import {
-  defaultLimits,
-  failureWithoutKey,
-  requestIdOf,
-  retryAfter,
-  sendRequest,
-  withoutKey,
-} from "../engine/internal.ts";
+import { defaultLimits, failureWithoutKey, requestIdOf, sendRequest, withoutKey } from "../engine/internal.ts";
 import { adapterFailure, parseJson } from "../model/internal.ts";
 import { asObject, noQuirks } from "../wire/internal.ts";
+import { resolveBaseURL } from "./base-url.ts";
 import { headersOfCall, joinHeaders, keyHeader, lowerCaseNames, secretsIn } from "./call-headers.ts";
 import { credentialOf } from "./credentials.ts";
 import { resolveTimeouts } from "./http-adapter.ts";
+import { refusalOf } from "./http-call.ts";
 
 /** A server as data. */
-export type JsonServer = {
-  readonly provider: string;
+export type JsonServer = KeyOwner & {
   /** From `resolveBaseURL`; without a trailing slash. */
   readonly baseURL: string;
-  readonly auth: KeyHeader;
-  /** Environment variables that may hold the key, in order. */
-  readonly variables: readonly string[];
-  /** The server works without a key. Default: `false`. */
-  readonly keyless?: boolean;
   readonly options: ProviderOptions;
   /** The codec of the provider, which classifies error responses. */
   readonly codec: CodecLoader;
 };
+
+/** A known server with the options of an adapter. Throws `MisuseError` for an invalid base URL. */
+export function jsonServer(server: KnownServer, codec: CodecLoader, options: ProviderOptions): JsonServer {
+  return { ...server, baseURL: resolveBaseURL(server.provider, options.baseURL, server), options, codec };
+}
 
 /** One request. */
 export type JsonCall = {
@@ -93,16 +89,10 @@ export async function requestJson(server: JsonServer, request: JsonCall, call: A
     case "failed":
       return failed(answer.failure);
     case "refused": {
-      const text = redact(answer.text);
-      const errorResponse = {
-        status: answer.status,
-        body: parseJson(text)?.value ?? text,
-        requestId: requestIdOf(answer.headers),
-        retryAfterMs: retryAfter(answer.headers, call.clock.now()),
-      };
       const route = { provider, endpoint: `${baseURL}#${api}`, model };
-      const { decodeError } = await server.codec.load();
-      return failed(decodeError(errorResponse, { route, rawChunks: false, quirks: noQuirks }));
+      const context = { route, rawChunks: false, quirks: noQuirks };
+      const shown = { ...answer, text: redact(answer.text) };
+      return failed(refusalOf(await server.codec.load(), context, shown, call.clock.now()));
     }
     case "stream": {
       // The request asked for no stream. Leaving the iterator closes the connection.

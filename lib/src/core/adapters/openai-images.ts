@@ -13,7 +13,7 @@ import type {
 } from "../model/internal.ts";
 import type { ProviderOptions } from "./http-adapter.ts";
 import type { ImageAnswer, ImageCall } from "./image-http.ts";
-import type { JsonCallBody, JsonServer } from "./json-request.ts";
+import type { JsonCallBody } from "./json-request.ts";
 
 import { aString } from "../engine/internal.ts";
 import { image, ImageAdapterError, imageResponse, imageToBinary, imageUsage } from "../model/internal.ts";
@@ -27,7 +27,7 @@ import {
   textAt,
 } from "../wire/internal.ts";
 import { checkProviderOptions } from "./adapter-rules.ts";
-import { openaiServer, organizationHeaders, resolveBaseURL } from "./base-url.ts";
+import { openaiServer, organizationHeaders } from "./base-url.ts";
 import {
   checkOperation,
   imageAdapter,
@@ -38,6 +38,7 @@ import {
   requiredMimeType,
   unreadableImage,
 } from "./image-http.ts";
+import { jsonServer } from "./json-request.ts";
 
 /** Options of {@link openaiImages}. */
 export type OpenAIImagesOptions = ProviderOptions & {
@@ -47,7 +48,7 @@ export type OpenAIImagesOptions = ProviderOptions & {
   readonly project?: string;
 };
 
-const provider = "openai";
+const { provider } = openaiServer;
 const operations: readonly ImageOperation[] = ["generate", "edit"];
 
 /**
@@ -58,14 +59,7 @@ export function openaiImages(options: OpenAIImagesOptions = {}): ImageAdapter {
   checkProviderOptions("openaiImages", options, { organization: aString, project: aString });
   const { organization: _organization, project: _project, ...providerOptions } = options;
   const headers = { ...organizationHeaders(options), ...providerOptions.headers };
-  const server: JsonServer = {
-    provider,
-    baseURL: resolveBaseURL(provider, providerOptions.baseURL, openaiServer),
-    auth: "bearer",
-    variables: ["OPENAI_API_KEY"],
-    options: { ...providerOptions, headers },
-    codec: openaiResponsesLoader,
-  };
+  const server = jsonServer(openaiServer, openaiResponsesLoader, { ...providerOptions, headers });
   return imageAdapter(server, operations, encode, decode);
 }
 

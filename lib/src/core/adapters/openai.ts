@@ -5,7 +5,7 @@ import type { Quirks } from "../wire/internal.ts";
 import type { ProviderOptions, ProviderProfile } from "./http-adapter.ts";
 
 import { anything, aString } from "../engine/internal.ts";
-import { MisuseError } from "../model/internal.ts";
+import { invalidArgument } from "../model/internal.ts";
 import { openaiChatLoader, openaiResponsesLoader } from "../wire/internal.ts";
 import { apiRule, checkProviderOptions } from "./adapter-rules.ts";
 import { openaiServer, organizationHeaders } from "./base-url.ts";
@@ -56,16 +56,13 @@ export function openai(options: OpenAIOptions = {}): Adapter {
   } = options;
   if (background && api === "chat") {
     const message = 'openai: background responses need the Responses API; leave out api: "chat"';
-    throw new MisuseError("invalid_argument", message, { path: ["background"] });
+    throw invalidArgument(message, ["background"]);
   }
   const headers = { ...organizationHeaders(options), ...providerOptions.headers };
   const chat: Quirks = { maxTokensField: "max_completion_tokens", streamUsage: true, systemRole: "developer" };
   const profile: ProviderProfile = {
-    provider: "openai",
-    codec: api === "responses" ? openaiResponsesLoader : openaiChatLoader,
     ...openaiServer,
-    auth: "bearer",
-    variables: ["OPENAI_API_KEY"],
+    codec: api === "responses" ? openaiResponsesLoader : openaiChatLoader,
     quirks: api === "responses" ? {} : chat,
     background,
     mcp: { list: "tools", type: "mcp", name: "server_label", token: "authorization", sources: mcpAuthorization },

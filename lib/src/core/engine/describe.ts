@@ -25,7 +25,7 @@ import type { AnySchema } from "./tool/schema.ts";
 import type { Tool } from "./tool/tool.ts";
 
 import { EngineError, MisuseError, parse } from "../model/internal.ts";
-import { json, jsonObject, read, settings } from "../model/parse/reading.ts";
+import { json, jsonObject, read, readOrNull, settings } from "../model/parse/reading.ts";
 import { engine as newEngine } from "./engine.ts";
 import { builtInCatalog } from "./model-call/catalog.ts";
 import { isBusyPolicy } from "./options.ts";
@@ -119,8 +119,7 @@ function identityOf({ name, version }: Identity): { readonly name: string; reado
 /** A JSON Schema is data. A Standard Schema is not: its JSON Schema lacks its conversions and refinements. */
 function describeSchema(schema: AnySchema | null): Json {
   if (schema === null) return null;
-  const plain = isStandardSchema(schema) ? null : read(jsonObject, schema);
-  return plain !== null && "value" in plain ? plain.value : custom;
+  return isStandardSchema(schema) ? custom : (readOrNull(jsonObject, schema) ?? custom);
 }
 
 /**
@@ -286,8 +285,8 @@ function listOf(field: string, value: Json): readonly Json[] {
 }
 
 function mapOf(field: string, value: Json | undefined): JsonObject {
-  const parsed = read(jsonObject, value ?? {});
-  if ("value" in parsed) return parsed.value;
+  const map = readOrNull(jsonObject, value ?? {});
+  if (map !== null) return map;
   throw invalid(`${field} of the description has to be an object`);
 }
 

@@ -21,8 +21,8 @@ import type { EngineOptions } from "./run-options.ts";
 import type { Tool } from "./tool/tool.ts";
 
 import { systemClock } from "../clock/clock.ts";
-import { MisuseError, renderIssue } from "../model/internal.ts";
-import { emptyObject, read, settings } from "../model/parse/reading.ts";
+import { invalidArgument, MisuseError, renderIssue } from "../model/internal.ts";
+import { emptyObject, isObject, read, settings } from "../model/parse/reading.ts";
 import { checkMiddleware } from "./middleware.ts";
 import { builtInCatalog, withCatalogData } from "./model-call/catalog.ts";
 import { retryPolicy } from "./model-call/retry.ts";
@@ -158,7 +158,7 @@ export function engine(given: EngineFields<CallerContext> = {}): Engine {
     const parsed = read(settings, fields[key] ?? {});
     if ("value" in parsed) continue;
     const issues = parsed.issues.map(renderIssue).join("; ");
-    throw new MisuseError("invalid_argument", `engine: ${key}: ${issues}`, { path: [key] });
+    throw invalidArgument(`engine: ${key}: ${issues}`, [key]);
   }
   for (const key of ["toolExecutor", "toolResultEncoder"] as const) {
     if ((fields[key] ?? null) !== null) checkRule("engine: ", [key], fields[key], aFunction);
@@ -241,32 +241,28 @@ export function mergeOpts<Context extends CallerContext>(
   engine: Engine<Context>,
   opts: Overrides<Context>,
 ): Engine<Context> {
-  if (!isMap(engine) || !Object.hasOwn(engine, "adapter")) {
-    throw new MisuseError("invalid_argument", "mergeOpts: the first argument must be an engine");
+  if (!isObject(engine) || !Object.hasOwn(engine, "adapter")) {
+    throw invalidArgument("mergeOpts: the first argument must be an engine");
   }
-  if (!isMap(opts)) throw new MisuseError("invalid_argument", "mergeOpts: the options must be an object");
+  if (!isObject(opts)) throw invalidArgument("mergeOpts: the options must be an object");
   const { model, tools, params, context } = opts;
   return {
     ...engine,
-    model: typeof model === "string" || isMap(model) ? model : engine.model,
+    model: typeof model === "string" || isObject(model) ? model : engine.model,
     tools: resolveTools(engine, { tools: Array.isArray(tools) ? tools.filter(isTool) : [] }),
-    params: { ...engine.params, ...(isMap(params) ? params : {}) },
-    context: { ...engine.context, ...(isMap(context) ? context : {}) },
+    params: { ...engine.params, ...(isObject(params) ? params : {}) },
+    context: { ...engine.context, ...(isObject(context) ? context : {}) },
   };
 }
 
 /** Throws `MisuseError` unless the value is a list of tools. `caller` begins the message. */
 export function checkTools(caller: string, tools: unknown): void {
   if (Array.isArray(tools) && tools.every(isTool)) return;
-  throw new MisuseError("invalid_argument", `${caller}: tools must be a list of tools`, { path: ["tools"] });
+  throw invalidArgument(`${caller}: tools must be a list of tools`, ["tools"]);
 }
 
 function isTool(value: unknown): boolean {
-  return isMap(value) && typeof value["name"] === "string";
-}
-
-function isMap(value: unknown): value is { readonly [key: string]: unknown } {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+  return isObject(value) && typeof value["name"] === "string";
 }
 
 /**

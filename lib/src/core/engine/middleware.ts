@@ -32,7 +32,7 @@ import type { AdapterOptions } from "./model-call/adapter.ts";
 import type { Rules } from "./option-rules.ts";
 import type { ToolContext } from "./tool/tool.ts";
 
-import { MisuseError } from "../model/internal.ts";
+import { invalidArgument } from "../model/internal.ts";
 import { isPlainObject } from "../model/parse/reading.ts";
 import { aFunction, aName, anObject, checkOptions, checkRule } from "./option-rules.ts";
 
@@ -64,7 +64,7 @@ export type Middleware = {
 export type NextModel = (request: ModelRequest) => ModelStream;
 
 /** The events of a model call, in batches. */
-type ModelStream = AsyncIterable<readonly ModelEvent[]>;
+export type ModelStream = AsyncIterable<readonly ModelEvent[]>;
 
 /**
  * Runs the handler, or passes the call to the next middleware. Changed arguments are validated again. Resolves also if
@@ -153,7 +153,7 @@ export function checkMiddleware(caller: string, list: unknown): void {
     checkOptions(caller, isPlainObject(value) ? value : { name, model, tool }, rules, path);
     if (names.has(name)) {
       const message = `${caller}: middleware.${index} ("${String(name)}") has the name of another one`;
-      throw new MisuseError("invalid_argument", message, { path });
+      throw invalidArgument(message, path);
     }
     names.add(name);
   }

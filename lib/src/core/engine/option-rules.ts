@@ -2,7 +2,7 @@
 // must not fail later. A function declares one rule for each of its options; the names that it accepts follow from the
 // rules.
 
-import { MisuseError } from "../model/internal.ts";
+import { invalidArgument, MisuseError } from "../model/internal.ts";
 import { describe } from "../model/parse/reading.ts";
 import { placeOf } from "./option-place.ts";
 
@@ -101,7 +101,7 @@ export function checkOptions(
   if (options === undefined) return;
   if (typeof options !== "object" || options === null || Array.isArray(options)) {
     const what = path.length === 0 ? "the options" : path.join(".");
-    throw new MisuseError("invalid_argument", `${caller}: ${what} must be an object`, { path: [...path] });
+    throw invalidArgument(`${caller}: ${what} must be an object`, [...path]);
   }
   const unknownName = Object.keys(options).find((name) => !Object.hasOwn(rules, name));
   if (unknownName !== undefined) throw unknownOption(caller, Object.keys(rules), [...path, unknownName]);
@@ -117,9 +117,7 @@ export function checkOptions(
 export function checkRule(prefix: string, path: Path, value: unknown, rule: Rule): void {
   if (rule.fits(value)) return;
   const { must, show = describe } = rule;
-  throw new MisuseError("invalid_argument", `${prefix}${path.join(".")} must be ${must}, not ${show(value)}`, {
-    path: [...path],
-  });
+  throw invalidArgument(`${prefix}${path.join(".")} must be ${must}, not ${show(value)}`, [...path]);
 }
 
 function unknownOption(caller: string, names: readonly string[], path: Path): MisuseError {

@@ -10,8 +10,8 @@ import type { Rule } from "./option-rules.ts";
 import type { CellLimits, CodeExecutor } from "./tool/executor.ts";
 import type { AnySchema } from "./tool/schema.ts";
 
-import { MisuseError } from "../model/internal.ts";
-import { describe, json, read } from "../model/parse/reading.ts";
+import { invalidArgument } from "../model/internal.ts";
+import { describe, isObject, json, read } from "../model/parse/reading.ts";
 import { aFunction, aName, atLeastOne, checkRule } from "./option-rules.ts";
 
 /** How replies are interpreted: as text and tool calls, as code to run, or by a protocol of one's own. */
@@ -138,15 +138,10 @@ function checkTermination(path: readonly string[], { termination }: Fields): voi
   throw wrong(at, "must be JSON, because it is stored with each turn; null: the protocol has no end condition");
 }
 
-/** An object, also one of a class: its functions may be methods. */
-function isObject(value: unknown): value is Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-function notAnObject(path: readonly string[], value: unknown): MisuseError {
+function notAnObject(path: readonly string[], value: unknown): Error {
   return wrong(path, `must be an object, not ${describe(value)}`);
 }
 
-function wrong(path: readonly string[], what: string): MisuseError {
-  return new MisuseError("invalid_argument", `engine: ${path.join(".")} ${what}`, { path });
+function wrong(path: readonly string[], what: string): Error {
+  return invalidArgument(`engine: ${path.join(".")} ${what}`, path);
 }

@@ -7,7 +7,7 @@
 import type { Failure } from "../model/internal.ts";
 
 import { adapterFailure } from "../model/internal.ts";
-import { failureShape, read } from "../model/parse/reading.ts";
+import { failureShape, readOrNull } from "../model/parse/reading.ts";
 import { configuration } from "./configure.ts";
 
 /**
@@ -68,8 +68,7 @@ export function failureWithoutKey(failure: Failure, secrets: Secrets): Failure {
     return shown;
   });
   if (!isRedacted) return failure;
-  const result = read(failureShape, JSON.parse(text));
-  return "value" in result ? result.value : adapterFailure("unknown");
+  return readOrNull(failureShape, JSON.parse(text)) ?? adapterFailure("unknown");
 }
 
 /**

@@ -1,4 +1,4 @@
-// The shares of a limited resource: nothing exceeds them, keys take turns, and a full one waits, is refused or evicts.
+// The shares of a limited resource: nothing exceeds them, keys are served round robin, and a full one waits, is refused or evicts.
 
 import type { Permit } from "./fair-share.ts";
 
@@ -128,7 +128,7 @@ describe("requests that wait", () => {
     expect(granted.slice(6)).toEqual(["b2"]);
   });
 
-  test("run their work in turn, and give the unit back when it fails", async () => {
+  test("run their work, and give the unit back when it fails", async () => {
     const share = new FairShare({ each: 1 });
     await expect(share.run("a", () => Promise.reject(new Error("no")))).rejects.toThrow("no");
     expect(await Promise.all(["a", "a", "b"].map((key, index) => share.run(key, async () => index)))).toEqual([

@@ -41,12 +41,12 @@ import type {
 } from "../model/internal.ts";
 
 import {
-  exactSum,
+  boundedSum,
   assistant,
   awaitingUserContent,
   haltedReasonOf,
+  invalidArgument,
   messageText,
-  MisuseError,
   noUsage,
   reasoningPart,
   textPart,
@@ -310,7 +310,7 @@ export class Collector {
   /** The usage of all steps and the open one. An addend that would overflow the sum is left out. */
   #spent(): Usage {
     const usages = [...this.#steps.map((step) => step.usage), this.#draft.usage];
-    return usages.reduce((sum, usage) => exactSum(sum, usage) ?? sum, noUsage);
+    return usages.reduce(boundedSum, noUsage);
   }
 
   /** Discards the draft, the answers and the halts of the open step. */
@@ -460,10 +460,7 @@ export class Collector {
 
   #needThread(what: string): Thread {
     if (this.#thread !== null) return this.#thread;
-    throw new MisuseError(
-      "invalid_argument",
-      `Collector: collecting ${what} needs the thread before the run: new Collector(thread)`,
-    );
+    throw invalidArgument(`Collector: collecting ${what} needs the thread before the run: new Collector(thread)`);
   }
 }
 
@@ -492,7 +489,7 @@ const readFields: { readonly [type: string]: { readonly [field: string]: "string
  */
 function checkEvent(event: unknown): void {
   if (!isPlainObject(event) || typeof event["type"] !== "string") {
-    throw new MisuseError("invalid_argument", `Collector: add takes an event, not ${describe(event)}`);
+    throw invalidArgument(`Collector: add takes an event, not ${describe(event)}`);
   }
   const type = event["type"];
   const fields = Object.hasOwn(readFields, type) ? readFields[type] : undefined;
@@ -500,7 +497,7 @@ function checkEvent(event: unknown): void {
     const value = event[field];
     if (typeof value === expected && value !== null) continue;
     const message = `Collector: ${field} of ${type} must be ${expected === "string" ? "a string" : "an object"}, not ${describe(value)}`;
-    throw new MisuseError("invalid_argument", message, { path: [field] });
+    throw invalidArgument(message, [field]);
   }
 }
 

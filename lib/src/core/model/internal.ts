@@ -12,7 +12,7 @@ export type { ModelCapabilities, ModelLimits, ModelPricing } from "./call/model-
 export type { StructuredOutput } from "./call/reply.ts";
 export { isDraft, replyOf } from "./call/reply.ts";
 export type { PromptCacheSettings, ResponseFormat, StructuredFormat } from "./call/request.ts";
-export { exactSum, hasValidCounts, knownCost, noUsage, uncachedInputTokens } from "./call/usage.ts";
+export { boundedSum, exactSum, hasValidCounts, knownCost, noUsage, uncachedInputTokens } from "./call/usage.ts";
 
 // failure
 export { errorFromFailure } from "./failure/errors.ts";
@@ -29,6 +29,7 @@ export type {
   ValidationErrorReason,
 } from "./failure/failure.ts";
 export { failureTypes } from "./failure/failure.ts";
+export { invalidArgument } from "./failure/misuse.ts";
 export { httpStatusOf, raisedToolReasons } from "./failure/failure-reasons.ts";
 export type { FailureDetails } from "./failure/failures.ts";
 export {
@@ -135,6 +136,7 @@ export { argumentsText } from "./tool/tool.ts";
 // turn
 export type { CellCall, SuspendedCell } from "./turn/environment.ts";
 export type { AcceptedInput, Attempt, EventOf, MessageCompleted } from "./turn/event.ts";
+export { isTerminal, messageCompleted } from "./turn/event.ts";
 export type { Budget, CancelEvidence } from "./turn/outcome.ts";
 export { haltedReasonOf, sessionStatusOf } from "./turn/outcome.ts";
 export { deltaText, missingTexts, ReplyParts } from "./turn/reply-parts.ts";

@@ -5,7 +5,7 @@ import type { ChatResult, Failure, Json, ModelReply, StepResult, Thread, TurnEve
 
 import { PartialJson } from "../engine/internal.ts";
 import { Collector } from "../kernel/internal.ts";
-import { EngineError, errorFromFailure, fromMessages, MisuseError, replyText } from "../model/internal.ts";
+import { EngineError, errorFromFailure, fromMessages, invalidArgument, replyText } from "../model/internal.ts";
 
 /** Reads the events of one model call to the end and returns the reply. */
 export async function collectReply(events: AsyncIterable<TurnEvent>): Promise<ModelReply> {
@@ -98,7 +98,7 @@ export function unwrap(result: ModelReply | StepResult | ChatResult): string {
   if (typeof failure === "object" && failure !== null && isFailure(failure)) throw errorFromFailure(failure);
   const text = reply === null ? "" : (replyText(reply) ?? "");
   if (text === "" && "haltedReason" in result && result.haltedReason !== "completed") {
-    throw new MisuseError("invalid_argument", `unwrap: the run has no answer: it halted as ${result.haltedReason}`);
+    throw invalidArgument(`unwrap: the run has no answer: it halted as ${result.haltedReason}`);
   }
   return text;
 }

@@ -1,15 +1,7 @@
 // Image calls: generate, edit, variations. All checks come before the first request, and retries happen here: an
 // adapter makes one attempt.
 
-import type {
-  AdapterCall,
-  AdapterOptions,
-  Engine,
-  ImageAdapter,
-  RetryPolicy,
-  RetrySetting,
-  Rules,
-} from "../engine/internal.ts";
+import type { AdapterCall, AdapterOptions, Engine, ImageAdapter, RetrySetting, Rules } from "../engine/internal.ts";
 import type {
   CallerContext,
   EverturnError,
@@ -21,14 +13,13 @@ import type {
 } from "../model/internal.ts";
 
 import {
-  delayBefore,
-  isRetryable,
-  retryPolicy,
-  startSpan,
-  emitTelemetry,
-  mergeAdapterOptions,
   anything,
   checkOptions,
+  mergeAdapterOptions,
+  namesOf,
+  retryPolicy,
+  startSpan,
+  withRetries,
 } from "../engine/internal.ts";
 import {
   EngineError,
@@ -57,17 +48,7 @@ export type ImageOptions = Partial<Omit<ImageRequest, "operation" | "prompt" | "
   readonly signal?: AbortSignal;
 };
 
-const optionRules: Rules<ImageOptions> = {
-  n: anything,
-  size: anything,
-  quality: anything,
-  style: anything,
-  background: anything,
-  responseFormat: anything,
-  mask: anything,
-  options: anything,
-  metadata: anything,
-  model: anything,
+const callRules: Rules<Omit<ImageOptions, keyof ImageRequest>> = {
   requestId: anything,
   retry: anything,
   apiKey: anything,
@@ -117,6 +98,8 @@ export async function imageVariations<Context extends CallerContext>(
 }
 
 const emptyRequest: ImageRequest = imageRequest(null);
+const { operation: _operation, prompt: _prompt, inputImages: _inputImages, ...requestOptions } = emptyRequest;
+const optionRules = { ...namesOf(requestOptions), ...callRules };
 
 /** The part of an engine that image calls use. */
 type ImageEngine = Pick<Engine, "imageAdapter" | "model" | "adapterOptions" | "retry" | "clock">;
@@ -145,7 +128,9 @@ async function callImages(
   try {
     const adapter = checkedAdapter(engine.imageAdapter, request);
     adapter.checkOptions?.(call.options);
-    const response = await span.within(() => withRetries(adapter, request, call, retry));
+    const response = await span.within(() =>
+      withRetries(retry, adapter.provider, call, (attempt) => attemptImages(adapter, request, { ...call, attempt })),
+    );
     span.stop({ imageCount: response.images.length });
     return { ...response, requestId: response.requestId ?? requestId };
   } catch (error) {
@@ -210,26 +195,12 @@ function capabilityIssues({ model, operation }: ImageRequest): readonly Issue[] 
 }
 
 /** Calls the adapter with retries (exponential backoff with jitter) within the retry policy. */
-async function withRetries(
-  adapter: ImageAdapter,
-  request: ImageRequest,
-  call: Omit<AdapterCall, "attempt">,
-  retry: RetryPolicy,
-): Promise<ImageResponse> {
-  const { signal, requestId, clock } = call;
-  const { provider } = adapter;
-  for (let attempt = 1; ; attempt += 1) {
-    try {
-      return await unlessAborted(signal, async () => adapter.generate(request, { ...call, attempt }));
-    } catch (thrown) {
-      signal.throwIfAborted();
-      const error = imageError(provider, thrown);
-      const { failure } = error;
-      if (attempt >= retry.maxAttempts || !isRetryable(retry, failure)) throw error;
-      const delayMs = delayBefore(retry, attempt, failure, clock.random());
-      emitTelemetry({ type: "retry", requestId, provider, attempt, delayMs, reason: failure.reason });
-      await clock.sleep(delayMs, signal);
-    }
+async function attemptImages(adapter: ImageAdapter, request: ImageRequest, call: AdapterCall): Promise<ImageResponse> {
+  try {
+    return await unlessAborted(call.signal, async () => adapter.generate(request, call));
+  } catch (thrown) {
+    call.signal.throwIfAborted();
+    throw imageError(adapter.provider, thrown);
   }
 }
 

@@ -15,7 +15,7 @@ import type { RunPlan } from "./plan/plan.ts";
 import type { JournalItem, Ports } from "./ports/ports.ts";
 
 import { pendingEffects } from "../kernel/internal.ts";
-import { exactSum, noUsage, toCause } from "../model/internal.ts";
+import { boundedSum, noUsage, toCause } from "../model/internal.ts";
 import { CancelGrace } from "./perform/cancel-grace.ts";
 import { cancelRecordedWork } from "./perform/reference.ts";
 
@@ -93,7 +93,7 @@ export class RunLifetime {
     const openUsage = this.#openModelCall === null ? noUsage : this.#collector.reply().usage;
     const evidence: CancelEvidence = { requestId: this.#plan.requestId, origin, reason };
     const cancellation = (): Cancellation => {
-      const usage = [...this.unsettled.values(), openUsage].reduce(addUsage, noUsage);
+      const usage = [...this.unsettled.values(), openUsage].reduce(boundedSum, noUsage);
       return { evidence, received, usage };
     };
     // An inner turn is also stopped when the run of its tool is over. That is no cancel: another process may continue
@@ -136,11 +136,6 @@ export async function orAborted(work: void | Promise<void> | undefined, signal: 
       stop();
     });
   });
-}
-
-/** The sum; an addend that would overflow it is left out. */
-export function addUsage(sum: Usage, addend: Usage): Usage {
-  return exactSum(sum, addend) ?? sum;
 }
 
 function reasonOf(reason: unknown): string {

@@ -20,7 +20,7 @@
 
 import type { TurnEvent } from "../model/internal.ts";
 
-import { MisuseError } from "../model/internal.ts";
+import { invalidArgument } from "../model/internal.ts";
 
 /** Where a run emits its events. */
 export type Outlet = {
@@ -112,7 +112,7 @@ export class TurnStream<Result = unknown> implements AsyncIterable<TurnEvent> {
         this.#reading === "yes"
           ? "it can be iterated only once"
           : "only its result was requested, and its events were dropped";
-      throw new MisuseError("invalid_argument", `this stream of events cannot be iterated: ${why}`);
+      throw invalidArgument(`this stream of events cannot be iterated: ${why}`);
     }
     this.#reading = "yes";
     return {

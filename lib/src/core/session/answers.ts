@@ -21,6 +21,7 @@ import type {
   SessionStatus,
   ToolCall,
   ToolFailure,
+  ToolMessage,
   ToolOutcome,
   UserMessage,
 } from "../model/internal.ts";
@@ -36,8 +37,8 @@ import {
   changedParts,
   encodeToolValue,
   EngineError,
+  invalidArgument,
   messageText,
-  MisuseError,
   orThrow,
   renderIssue,
   SessionError,
@@ -58,6 +59,7 @@ import {
   object,
   optional,
   read,
+  readOrNull,
   required,
   string,
 } from "../model/parse/reading.ts";
@@ -85,10 +87,7 @@ export function submitToolResults<Context extends CallerContext>(
   results: readonly (readonly [toolCallId: string, content: unknown])[],
 ): Session<Context> {
   if (!Array.isArray(results) || results.some((pair) => !Array.isArray(pair))) {
-    throw new MisuseError(
-      "invalid_argument",
-      "submitToolResults: the results must be a list of pairs: [[toolCallId, content]]",
-    );
+    throw invalidArgument("submitToolResults: the results must be a list of pairs: [[toolCallId, content]]");
   }
   if (results.length === 0) return session;
   checkStatus(session, "submitToolResult", null);
@@ -142,9 +141,7 @@ export function recordDecision<Context extends CallerContext>(
   const call = pendingCall(session, toolCallId, decision.type);
   if (call.path.length > 0) {
     if (decision.type === "approve" && decision.arguments !== null) {
-      throw new MisuseError("invalid_argument", "decide: the arguments of a call of a nested turn cannot be changed", {
-        path: ["arguments"],
-      });
+      throw invalidArgument("decide: the arguments of a call of a nested turn cannot be changed", ["arguments"]);
     }
     return withStatus(withForwardedAnswer(session, call, decision), false);
   }
@@ -235,9 +232,7 @@ async function checkArguments(tool: CheckableTool, args: JsonObject | null): Pro
   const prepared = args === null ? null : await tool.prepare(args);
   if (prepared?.ok === true) return;
   const where = prepared === null ? "they are not a JSON object" : prepared.issues.map(renderIssue).join("; ");
-  throw new MisuseError("invalid_argument", `decide: the arguments for ${tool.name} are invalid: ${where}`, {
-    path: ["arguments"],
-  });
+  throw invalidArgument(`decide: the arguments for ${tool.name} are invalid: ${where}`, ["arguments"]);
 }
 
 /**
@@ -247,7 +242,7 @@ async function checkArguments(tool: CheckableTool, args: JsonObject | null): Pro
 export function parseDecision(input: unknown): Exclude<Decision, { readonly type: "forward" }> {
   const { digest, ...fields } = isPlainObject(input) ? input : {};
   if (digest !== undefined && typeof digest !== "string")
-    throw new MisuseError("invalid_argument", "a decision: the digest must be a string", { path: ["digest"] });
+    throw invalidArgument("a decision: the digest must be a string", ["digest"]);
   const result = read(decisionShape, isPlainObject(input) ? fields : input);
   if ("value" in result && result.value.type !== "forward") return result.value;
   // Only the runtime builds a `forward` decision, so it is reported like an unknown type.
@@ -255,7 +250,7 @@ export function parseDecision(input: unknown): Exclude<Decision, { readonly type
   const [first] = "issues" in result && !isForward ? result.issues : [];
   const problem =
     first === undefined || first.path[0] === "type" ? "the type must be approve or deny" : renderIssue(first);
-  throw new MisuseError("invalid_argument", `a decision: ${problem}`, { path: first?.path ?? ["type"] });
+  throw invalidArgument(`a decision: ${problem}`, first?.path ?? ["type"]);
 }
 
 /** Returns the session with a decision recorded on a pending call. */
@@ -295,17 +290,14 @@ function withForwardedAnswer<Context extends CallerContext>(
   call: PendingToolCall,
   answer: ForwardedAnswer,
 ): Session<Context> {
-  const result = read(nestedWaitShape, call.opts["inner"]);
-  if (!("value" in result)) {
-    throw new MisuseError(
-      "invalid_argument",
-      `the call "${call.id}" waits for a nested turn, but opts.inner does not identify it`,
-      {
-        path: ["opts", "inner"],
-      },
-    );
+  const inner = readOrNull(nestedWaitShape, call.opts["inner"]);
+  if (inner === null) {
+    throw invalidArgument(`the call "${call.id}" waits for a nested turn, but opts.inner does not identify it`, [
+      "opts",
+      "inner",
+    ]);
   }
-  const { wait, ran, state, approved } = result.value;
+  const { wait, ran, state, approved } = inner;
   const earlier = approved === true ? ({ approved } as const) : {};
   return withDecision(session, call, { type: "forward", arguments: ran, by: null, wait, answer, state, ...earlier });
 }
@@ -366,16 +358,12 @@ export function failToolCall<Context extends CallerContext>(
     const value = orThrow(encodeToolValue({ error: failure.message }));
     return withStatus(withForwardedAnswer(session, call, { type: "result", value }), false);
   }
-  const pendingToolCalls = session.pendingToolCalls.filter((pending) => pending !== call);
-  const cell = session.suspendedCell;
-  if (call.cellId !== null && cell !== null) {
-    const at = cell.calls.findIndex((cellCall) => cellCall.answer === null && cellCall.call.id === call.id);
-    const calls = cell.calls.map((cellCall, index) => (index === at ? { ...cellCall, answer: outcome } : cellCall));
-    return withStatus({ ...session, pendingToolCalls, suspendedCell: { ...cell, calls } }, false);
-  }
   const details = { name: call.name, status: toolOutcomeStatus(outcome), code: failure.code };
-  const message = toolResult(call.id, toolOutcomeParts(outcome), details);
-  return withStatus({ ...session, pendingToolCalls, thread: addMessage(session.thread, message) }, false);
+  const message = () => toolResult(call.id, toolOutcomeParts(outcome), details);
+  return withStatus(
+    withOutcome(session, call, () => outcome, message),
+    false,
+  );
 }
 
 /**
@@ -389,19 +377,31 @@ function withAnswer<Context extends CallerContext>(
   if (call.path.length > 0) {
     return withForwardedAnswer(session, call, { type: "result", value: orThrow(encodeToolValue(content)) });
   }
+  return withOutcome(
+    session,
+    call,
+    () => ({ type: "success", value: orThrow(encodeToolValue(content)), control: null }),
+    () => toolResult(call.id, content, { name: call.name }),
+  );
+}
+
+/** Returns the session without a pending call: its outcome is in the suspended cell, or its message in the thread. */
+function withOutcome<Context extends CallerContext>(
+  session: Session<Context>,
+  call: PendingToolCall,
+  outcome: () => ToolOutcome,
+  message: () => ToolMessage,
+): Session<Context> {
   const pendingToolCalls = session.pendingToolCalls.filter((pending) => pending !== call);
   const cell = session.suspendedCell;
-  if (call.cellId !== null && cell !== null) {
-    const value = orThrow(encodeToolValue(content));
-    const answer: ToolOutcome = { type: "success", value, control: null };
-    const at = cell.calls.findIndex(
-      (cellCall) => cellCall.answer === null && cellCall.call.id === call.id && cellCall.call.name === call.name,
-    );
-    const calls = cell.calls.map((cellCall, index) => (index === at ? { ...cellCall, answer } : cellCall));
-    return { ...session, pendingToolCalls, suspendedCell: { ...cell, calls } };
-  }
-  const thread = addMessage(session.thread, toolResult(call.id, content, { name: call.name }));
-  return { ...session, pendingToolCalls, thread };
+  if (call.cellId === null || cell === null)
+    return { ...session, pendingToolCalls, thread: addMessage(session.thread, message()) };
+  const answer = outcome();
+  const at = cell.calls.findIndex(
+    (cellCall) => cellCall.answer === null && cellCall.call.id === call.id && cellCall.call.name === call.name,
+  );
+  const calls = cell.calls.map((cellCall, index) => (index === at ? { ...cellCall, answer } : cellCall));
+  return { ...session, pendingToolCalls, suspendedCell: { ...cell, calls } };
 }
 
 /**
@@ -439,10 +439,7 @@ function pendingCall(session: Session, id: string, answer: "result" | "approve" 
   }
   if (!answersByReason[call.reason].some((kind) => kind === answer)) {
     const allowed = answersByReason[call.reason].join(" or ");
-    throw new MisuseError(
-      "invalid_argument",
-      `the call "${id}" waits for the reason ${call.reason} and accepts ${allowed}, not ${answer}`,
-    );
+    throw invalidArgument(`the call "${id}" waits for the reason ${call.reason} and accepts ${allowed}, not ${answer}`);
   }
   return call;
 }

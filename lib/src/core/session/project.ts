@@ -13,14 +13,13 @@ import type {
   SessionStatus,
   StepResult,
   TurnOutcome,
-  Usage,
 } from "../model/internal.ts";
 
 import { checkRule, numberIn, runOptionTable, toJsonSchema } from "../engine/internal.ts";
 import { outcomeOfText } from "../kernel/internal.ts";
 import {
   addMessage,
-  exactSum,
+  boundedSum,
   assistant,
   haltedReasonOf,
   replyText,
@@ -65,7 +64,7 @@ export function applyChatResult<Context extends CallerContext>(
   };
   return {
     ...(next === null ? after : withQuestion(after, next)),
-    usage: sum(session.usage, usage),
+    usage: boundedSum(session.usage, usage),
     protocolEvents:
       result.protocolEvents.length === 0
         ? session.protocolEvents
@@ -128,7 +127,7 @@ export function applyStepResult<Context extends CallerContext>(
     suspendedCell,
     // A run of single steps still has to produce its output after a step that does not end it.
     pendingOutput: isWait(status) || status === "idle" ? session.pendingOutput : null,
-    usage: sum(session.usage, usage),
+    usage: boundedSum(session.usage, usage),
     lastRun: lastStep(result, status, error ?? null),
     metadata: withError(session.metadata, status, error),
   };
@@ -175,11 +174,6 @@ function withError(metadata: JsonObject, status: SessionStatus, error: Failure |
   const { error: _, ...otherKeys } = metadata;
   if (status !== "error") return otherKeys;
   return { ...otherKeys, error: { ...(error ?? toolFailure("handler_failed")) } };
-}
-
-/** Adds usage. A sum that overflows keeps the usage before it: the session must stay usable. */
-function sum(before: Usage, more: Usage): Usage {
-  return exactSum(before, more) ?? before;
 }
 
 /**

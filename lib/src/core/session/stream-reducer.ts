@@ -5,7 +5,7 @@ import type { CallerContext, ChatResult, Session, StepResult, TurnEvent } from "
 import type { OutputOptions } from "./project.ts";
 
 import { Collector } from "../kernel/internal.ts";
-import { MisuseError } from "../model/internal.ts";
+import { invalidArgument } from "../model/internal.ts";
 import { applyChatResult, applyStepResult, withPendingOutput } from "./project.ts";
 
 /**
@@ -28,7 +28,7 @@ export class StreamReducer<Context extends CallerContext = CallerContext> {
     { mode = "chat", ...outputOptions }: { readonly mode?: "chat" | "step" } & OutputOptions = {},
   ) {
     if (mode !== "chat" && mode !== "step") {
-      throw new MisuseError("invalid_argument", `StreamReducer: mode must be "chat" or "step", not ${String(mode)}`);
+      throw invalidArgument(`StreamReducer: mode must be "chat" or "step", not ${String(mode)}`);
     }
     this.#session = withPendingOutput(session, outputOptions);
     this.#collector = new Collector(session.thread);

@@ -15,7 +15,7 @@ import type { Frame } from "./codec.ts";
 
 import { createParser } from "eventsource-parser";
 
-import { MisuseError } from "../model/internal.ts";
+import { invalidArgument } from "../model/internal.ts";
 
 /** An incremental parser of server-sent events. */
 export type FrameReader = {
@@ -45,7 +45,7 @@ export class FrameTooLong extends Error {
  * (default 16 Mi characters); a longer one throws `FrameTooLong`.
  */
 export function frameReader(maxLength: number = maxFrameLength): FrameReader {
-  if (maxLength < 1) throw new MisuseError("invalid_argument", "frameReader: maxLength must be at least 1");
+  if (maxLength < 1) throw invalidArgument("frameReader: maxLength must be at least 1");
   let completeFrames: Frame[] = [];
   /** Characters received since the last complete event or comment. */
   let pendingLength = 0;

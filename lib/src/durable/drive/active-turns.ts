@@ -5,17 +5,17 @@
 //   A turn gets here in two ways. `drive`: a verb of this process has accepted it and claimed the lease in the same
 //   batch. `tryPickUp`: a worker, `recover` or a verb found an open turn that no process holds; the session is claimed
 //   (`session-claims.ts`). `#start` runs one session in the background: a `TurnDriver` for the open turn, then one for
-//   each turn that follows, under one lease each. Places are counted (`maxActiveTurns`, a counting semaphore): a turn
-//   that finds no free place is queued by session, and the oldest is tried when a place becomes free. The queue only
-//   saves time: the turn is stored, and due for every worker. While writes are slow there are fewer places
-//   (`growing-lease.ts`), so that the process can commit and renew the turns that it has. Turns that wait for faster
-//   writes are tried again every renewal interval, because no turn has to end before. A turn that may end its process,
-//   a suspect, is driven alone (`takeovers.ts`): it waits here until this process drives nothing else, and no other
-//   turn starts until it has made progress, for a limited time.
+//   each turn that follows, under one lease each. Places are units of a `FairShare` by tenant (`maxActiveTurns`): a turn
+//   that finds no free place requests one, once for its session, and is tried when it gets it. The request only saves
+//   time: the turn is stored, and due for every worker. While writes are slow there are fewer places
+//   (`growing-lease.ts`), so that the process can commit and renew the turns that it has. Requests are granted again
+//   every renewal interval, because writes become faster without the end of a turn. A turn that may end its process, a
+//   suspect, is driven alone (`takeovers.ts`): it waits here until this process drives nothing else, and no other turn
+//   starts until it has made progress, for a limited time.
 //
 // When a turn stops
 //   it ended                      the entry continues with the turn that follows, or is removed, and its place goes to
-//                                 the queue
+//                                 a turn that has requested one
 //   another process holds it      the entry is removed; handles in this process continue to wait for the result
 //   an error, or `close`          the lease is released. The reason is kept (`reasonLeft`), so that the result of a
 //                                 handle in this process rejects with it, unless another process has held the session
@@ -40,6 +40,7 @@ import type { DrivenTurn } from "./driven-turn.ts";
 import type { SuspectPlace } from "./session-claims.ts";
 import type { ServeOptions } from "./waiting-turns.ts";
 
+import { FairShare } from "../../core/fair/fair-share.ts";
 import { epochOf } from "../rows/lease.ts";
 import { keyOf, nameOf } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
@@ -86,16 +87,19 @@ type ActiveSession = {
  */
 type StoredTurn = { readonly key: SessionKey; readonly turn: string; readonly epoch: number };
 
+type PickUpOptions = {
+  /** On explicit request: resets the count of takeovers and skips the backoff. */
+  readonly force?: boolean;
+  /** The caller holds a place for the turn, and gives it back. */
+  readonly hasPlace?: boolean;
+};
+
 /**
  * How long `close` waits after the grace time, in milliseconds, for the writes that record results and release leases.
  */
 const releaseLimitMs = 5000;
 
-/**
- * The active turns of one runtime.
- *
- * @primitive the places for turns that a process drives
- */
+/** The active turns of one runtime. */
 export class ActiveTurns {
   readonly #context: RuntimeContext;
   readonly #active = new Map<string, ActiveSession>();
@@ -105,11 +109,13 @@ export class ActiveTurns {
   readonly claims: SessionClaims;
   /** Called when a place becomes free. */
   readonly #freeListeners = new Set<() => void>();
-  /** Turns that wait for a free place, by session, oldest first. */
+  /** One for each active session and for each claim in progress. A suspect that is driven alone closes the others. */
+  readonly #places: FairShare;
+  /** Turns that have requested a place, by session. */
   readonly #queue = new Map<string, StoredTurn>();
   /** Suspects that wait until this process drives nothing else, by session, oldest first. */
   readonly #suspects = new Map<string, StoredTurn>();
-  /** The wait until queued turns are tried again; `null`: none waits. */
+  /** The wait until places are granted again; `null`: no turn waits for one. */
   #queueTimer: AbortController | null = null;
   /** The wait of the oldest suspect; `null`: no suspect waits for other turns to end. */
   #suspectTimer: AbortController | null = null;
@@ -119,8 +125,6 @@ export class ActiveTurns {
   #alone: string | null = null;
   /** How many claims of stored turns are in progress, by session: a worker and a verb may find the same turn. */
   readonly #claiming = new Map<string, number>();
-  /** The number of places that are reserved for claims in progress. */
-  #reserved = 0;
   #closing = false;
   /** Called once when this process drives no session and claims none. */
   readonly #idleListeners = new Set<() => void>();
@@ -133,6 +137,12 @@ export class ActiveTurns {
   /** `drives`: this process also drives turns without a worker. */
   constructor(context: RuntimeContext, drives: boolean) {
     this.#context = context;
+    const total = () => (this.#closing || this.#alone !== null ? 0 : context.maxActiveTurns());
+    this.#places = new FairShare({
+      get total() {
+        return total();
+      },
+    });
     this.left = new LeftTurns(context);
     this.claims = new SessionClaims(context, (scopes) => this.#waiting.serve(scopes));
     this.#waiting = new WaitingTurns(context, {
@@ -224,7 +234,7 @@ export class ActiveTurns {
   }
 
   /** Drives the open turn of a session that no process holds. Returns whether it did. */
-  async pickUp(key: SessionKey, options: { readonly force?: boolean } = {}): Promise<boolean> {
+  async pickUp(key: SessionKey, options: PickUpOptions = {}): Promise<boolean> {
     return (await this.tryPickUp(key, options)) === "driven";
   }
 
@@ -234,9 +244,9 @@ export class ActiveTurns {
    * turn, so that the result of a handle in this process rejects with it. If the process is closing, the turn is left
    * to other processes.
    */
-  async driveStored({ key, turn, epoch }: StoredTurn): Promise<boolean> {
+  async driveStored({ key, turn, epoch }: StoredTurn, options: PickUpOptions = {}): Promise<boolean> {
     try {
-      const isDriven = await this.pickUp(key);
+      const isDriven = await this.pickUp(key, options);
       if (!isDriven && this.#closing) this.left.add(key, turn, epoch, new HandedOver());
       return isDriven;
     } catch (error) {
@@ -248,11 +258,10 @@ export class ActiveTurns {
   /**
    * Drives the open turn of a session that no process holds. Returns `driven`; `moved`: not now, and its row in `due`
    * has the time; or `left`: another process holds the session, or this process lacks the engine or a free place.
-   * `force`: on explicit request, resets the count of takeovers and skips the backoff.
    */
   async tryPickUp(
     key: SessionKey,
-    { force = false }: { readonly force?: boolean } = {},
+    { force = false, hasPlace = false }: PickUpOptions = {},
   ): Promise<"driven" | "moved" | "left"> {
     if (this.#closing) return "left";
     const { storage, engines } = this.#context;
@@ -267,10 +276,9 @@ export class ActiveTurns {
     if (!Object.hasOwn(engines, open.engine) || this.#drives(key, open.turn)) return "left";
     const name = nameOf(key);
     const stored = { key, turn: open.turn, epoch: epochOf(leases[0]?.tag ?? 0) };
-    const releasePlace = this.reserve(name);
+    const releasePlace = hasPlace ? () => undefined : this.reserve(key.tenant, name);
     if (releasePlace === null) {
-      this.#queue.set(name, stored);
-      this.#startQueueTimer();
+      this.#requestPlace(stored);
       return "left";
     }
     this.#claiming.set(name, (this.#claiming.get(name) ?? 0) + 1);
@@ -309,7 +317,7 @@ export class ActiveTurns {
 
   /** Returns whether all places are taken. */
   get isFull(): boolean {
-    return this.#active.size + this.#reserved >= this.#context.maxActiveTurns();
+    return this.#places.held >= this.#context.maxActiveTurns();
   }
 
   /** Returns whether a suspect is driven alone here or waits for it. Workers take no other turns meanwhile. */
@@ -319,25 +327,52 @@ export class ActiveTurns {
 
   /** Returns whether this process drives no session and claims none. */
   get #isIdle(): boolean {
-    return this.#active.size + this.#reserved === 0;
+    return this.#places.held === 0;
   }
 
   /**
    * Reserves a place while a turn is being claimed. Returns the function that releases the place; `null`: all places
    * are taken, or a suspect is driven alone. `session`: the name of the session, if a suspect may be claimed.
    */
-  reserve(session: string | null = null): (() => void) | null {
-    if (this.isFull || (this.#alone !== null && this.#alone !== session)) return null;
-    this.#reserved += 1;
+  reserve(tenant: string, session: string | null = null): (() => void) | null {
+    if (session !== null && session === this.#alone) this.#places.take(tenant);
+    else if (!this.#places.tryTake(tenant)) return null;
     let isReserved = true;
     return () => {
       if (!isReserved) return;
       isReserved = false;
-      this.#reserved -= 1;
-      if (this.#queue.size > 0) this.#refill();
-      this.#driveSuspect();
-      this.#reportIdle();
+      this.#giveBack(tenant, this.#queue.size > 0);
     };
+  }
+
+  /** Gives a place back: first to turns that have requested one, then to workers (`forWorkers`) and suspects. */
+  #giveBack(tenant: string, forWorkers: boolean): void {
+    this.#places.giveBack(tenant);
+    if (forWorkers) this.#reportFree();
+    this.#driveSuspect();
+    if (!this.#isIdle) return;
+    for (const listener of this.#idleListeners) listener();
+    this.#idleListeners.clear();
+  }
+
+  #reportFree(): void {
+    for (const listener of this.#freeListeners) listener();
+  }
+
+  /** Drives a stored turn when it gets a place. */
+  #requestPlace(stored: StoredTurn): void {
+    const name = nameOf(stored.key);
+    const isQueued = this.#queue.has(name);
+    this.#queue.set(name, stored);
+    this.#startQueueTimer();
+    if (isQueued) return;
+    const { tenant } = stored.key;
+    void this.#places.request(tenant).granted.then(async () => {
+      const newest = this.#queue.get(name) ?? stored;
+      this.#queue.delete(name);
+      await this.driveStored(newest, { hasPlace: true });
+      this.#giveBack(tenant, this.#queue.size > 0);
+    });
   }
 
   // Suspects (`takeovers.ts`).
@@ -349,7 +384,7 @@ export class ActiveTurns {
   #placeOfSuspect(name: string, stored: StoredTurn): SuspectPlace {
     if (this.#alone === name) return "alone";
     if (this.#besideOthers === name) return "beside";
-    if (this.#active.size === 0 && this.#reserved === 1) {
+    if (this.#active.size === 0 && this.#places.held === 1) {
       this.#suspects.delete(name);
       this.#alone = name;
       return "alone";
@@ -405,8 +440,8 @@ export class ActiveTurns {
     if (this.#alone !== name) return;
     this.#alone = null;
     // Turns of verbs first: they have waited for the suspect.
-    for (let waiting = this.#queue.size; waiting > 0; waiting -= 1) this.#driveQueued();
-    for (const listener of this.#freeListeners) listener();
+    this.#places.grantFree();
+    this.#reportFree();
     this.#driveSuspect();
   }
 
@@ -447,7 +482,7 @@ export class ActiveTurns {
     if (this.#alone !== null && this.#alone !== name) {
       // The turn follows one that a verb has ended without a place. It waits for the suspect, unless another process
       // drives it.
-      this.#queue.set(name, { key, turn: turn.id, epoch: epochOf(lease.token) });
+      this.#requestPlace({ key, turn: turn.id, epoch: epochOf(lease.token) });
       void this.claims.release(key, lease);
       return;
     }
@@ -482,12 +517,6 @@ export class ActiveTurns {
     });
   }
 
-  #reportIdle(): void {
-    if (!this.#isIdle) return;
-    for (const listener of this.#idleListeners) listener();
-    this.#idleListeners.clear();
-  }
-
   /** Returns whether the work is done within the time. */
   async #isWithin(work: Promise<void>, ms: number): Promise<boolean> {
     const timer = new AbortController();
@@ -500,40 +529,20 @@ export class ActiveTurns {
     return isDone;
   }
 
-  /** Uses a free place: for the queue, then for workers. */
-  #refill(): void {
-    this.#driveQueued();
-    for (const listener of this.#freeListeners) listener();
-  }
-
-  /**
-   * Drives the turn that was queued first. If it has ended, its session was deleted, or it fails, the next one is
-   * tried.
-   */
-  #driveQueued(): void {
-    const [queued] = this.#queue;
-    if (queued === undefined || this.isFull || this.#alone !== null || this.#closing) return;
-    const [name, stored] = queued;
-    this.#queue.delete(name);
-    void this.driveStored(stored).then((isDriven) => (isDriven ? undefined : this.#driveQueued()));
-  }
-
-  /** Tries queued turns again after one renewal interval: places also become free because writes are faster again. */
+  /** Grants places again after one renewal interval: they also become free because writes are faster again. */
   #startQueueTimer(): void {
     if (this.#queueTimer !== null || this.#closing) return;
     const timer = new AbortController();
     this.#queueTimer = timer;
     const { clock, lease } = this.#context;
     void clock.sleep(lease.renewMs, timer.signal).then(
-      () => this.#retryQueued(),
+      () => {
+        this.#queueTimer = null;
+        this.#places.grantFree();
+        if (this.#queue.size > 0) this.#startQueueTimer();
+      },
       () => undefined,
     );
-  }
-
-  #retryQueued(): void {
-    this.#queueTimer = null;
-    this.#driveQueued();
-    if (this.#queue.size > 0) this.#startQueueTimer();
   }
 
   /** Drives a session in the background: the turn, and the turns that follow it. */
@@ -550,14 +559,12 @@ export class ActiveTurns {
     };
     // Replaces an earlier entry of the session whose turn has ended and whose clean-up is not complete.
     this.#active.set(name, active);
+    this.#places.take(key.tenant);
     active.over = this.#driveOne(active, key, target);
     active.done = this.#driveFollowing(active, key).finally(() => {
       if (this.#active.get(name) === active) this.#active.delete(name);
       this.#endAlone(name);
-      if (active.isLeft) this.#driveQueued();
-      else this.#refill();
-      this.#driveSuspect();
-      this.#reportIdle();
+      this.#giveBack(key.tenant, !active.isLeft);
     });
   }
 

@@ -45,7 +45,7 @@ import type { RuntimeContext } from "./context.ts";
 import type { FencedWrite, LeaseHolder } from "./lease-holder.ts";
 
 import { noUsage, newSession, user } from "../../core/model/internal.ts";
-import { forwardedShape, read } from "../../core/model/parse/reading.ts";
+import { forwardedShape, readOrNull } from "../../core/model/parse/reading.ts";
 import {
   childResult,
   planRun,
@@ -277,8 +277,7 @@ function isSession(from: RunInput | Session): from is Session {
 
 /** Parses a recorded answer; `null`: there is none. */
 function readAnswer(stored: Json): ForwardedAnswer | null {
-  const parsed = stored === null ? null : read(forwardedShape, stored);
-  return parsed !== null && "value" in parsed ? parsed.value : null;
+  return stored === null ? null : readOrNull(forwardedShape, stored);
 }
 
 /** The effect under which a child turn was begun. */

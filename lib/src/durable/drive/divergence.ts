@@ -3,7 +3,8 @@
 
 import type { Json } from "../../core/model/internal.ts";
 
-import { RuntimeError } from "../../core/model/internal.ts";
+import { isJsonArray, RuntimeError } from "../../core/model/internal.ts";
+import { isObject } from "../../core/model/parse/reading.ts";
 
 /** How many paths an error lists at most. */
 const maxListedPaths = 8;
@@ -17,26 +18,18 @@ export function divergentPaths(recorded: Json, ordered: Json): readonly string[]
 
 function walk(left: Json | undefined, right: Json | undefined, path: string, paths: string[]): void {
   if (left === right) return;
-  if (isList(left) && isList(right)) {
+  if (isJsonArray(left) && isJsonArray(right)) {
     for (let index = 0; index < Math.max(left.length, right.length); index += 1) {
       walk(left[index], right[index], `${path}[${index}]`, paths);
     }
     return;
   }
-  if (isMap(left) && isMap(right)) {
+  if (isObject(left) && isObject(right)) {
     const keys = [...new Set([...Object.keys(left), ...Object.keys(right)])].sort();
     for (const key of keys) walk(left[key], right[key], path === "" ? key : `${path}.${key}`, paths);
     return;
   }
   paths.push(path === "" ? "(all of it)" : path);
-}
-
-function isList(value: Json | undefined): value is readonly Json[] {
-  return Array.isArray(value);
-}
-
-function isMap(value: Json | undefined): value is { readonly [key: string]: Json } {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** The error of a replay that ordered another effect than the recorded one. The turn is parked with it. */

@@ -24,7 +24,7 @@ import {
   storedVersion,
   validationFailure,
 } from "../../core/model/internal.ts";
-import { isPlainObject } from "../../core/model/parse/reading.ts";
+import { isObject, isPlainObject } from "../../core/model/parse/reading.ts";
 import { planRun, readPinned, startRun, memoryScope } from "../../core/run/internal.ts";
 import { divergentPaths, diverged } from "../drive/divergence.ts";
 import { checkRevision } from "../drive/driven-turn.ts";
@@ -158,7 +158,7 @@ export function readRecord(record: TurnRecord | string): TurnRecord {
       protocolEvents: orThrow(parse("session", { protocolEvents: list(protocolEvents) })).protocolEvents,
       start: partOf("starts", start, ["start"]),
       pinned: orThrow(readPinned(partOf("contents", pinned, ["pinned"]))),
-      context: isMap(session) ? session : {},
+      context: isObject(session) ? session : {},
       rows: list(rows).map((row, index) => partOf("journal", row, ["rows", index])),
       end: head.end,
     },
@@ -183,10 +183,6 @@ function parsed(text: string): unknown {
   } catch (cause) {
     throw new MisuseError("invalid_argument", "the turn record is not JSON", { cause });
   }
-}
-
-function isMap(value: Json): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** The value after a JSON round trip: without undefined properties. */

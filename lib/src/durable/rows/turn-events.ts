@@ -2,11 +2,11 @@
 // in the batch of the item (H2). Threads and earlier steps are removed from them, so the size of an event does not grow
 // with the turn (H5).
 
-import type { MessageCompleted, ModelReply, TurnEvent } from "../../core/model/internal.ts";
+import type { ModelReply, TurnEvent } from "../../core/model/internal.ts";
 import type { JournalItem } from "../../core/run/internal.ts";
 import type { JournalRow, StoredEvent, TurnStart } from "./values.ts";
 
-import { assistant, replyText } from "../../core/model/internal.ts";
+import { messageCompleted } from "../../core/model/internal.ts";
 import { acceptedInputs } from "./inbox.ts";
 
 /**
@@ -74,24 +74,6 @@ export function eventsOfStart(turn: string, first: number, reported: readonly Tu
 /** An event that settles no attempt. */
 export function ofTurn(turn: string, ordinal: number, index: number, event: TurnEvent): StoredEvent {
   return { turn, ordinal, index, settles: null, event };
-}
-
-/** The event of a completed reply. A reply without a message is rendered from its text and tool calls. */
-function messageCompleted(reply: ModelReply): MessageCompleted {
-  const { finishReason, rawFinishReason, requestId, id: responseId, model, route, output, metadata } = reply;
-  const message = reply.message ?? assistant(replyText(reply) ?? "", { toolCalls: reply.toolCalls });
-  return {
-    type: "message_completed",
-    message,
-    finishReason,
-    rawFinishReason,
-    requestId,
-    responseId,
-    model,
-    route,
-    output,
-    metadata,
-  };
 }
 
 /**

@@ -18,7 +18,7 @@ import type { SessionHead } from "../rows/values.ts";
 
 import { nextTask } from "../../core/clock/clock.ts";
 import {
-  exactSum,
+  boundedSum,
   MisuseError,
   noUsage,
   parse,
@@ -389,7 +389,7 @@ export async function bookUsage(
     const [rows = []] = await storage.read([{ table: "ledger", prefix: key }]);
     const [row] = rows;
     const before = row === undefined ? noUsage : readValue("ledger", row).usage;
-    const value = writeValue("ledger", { source: "model", model, usage: plus(before, parsed.value) });
+    const value = writeValue("ledger", { source: "model", model, usage: boundedSum(before, parsed.value) });
     const written = await storage.write({
       checks: [{ table: "ledger", key, tag: row?.tag ?? null }],
       removals: [],
@@ -414,8 +414,8 @@ export async function readUsage(context: VerbContext, id: string | null): Promis
     const { source, model, usage } = readValue("ledger", row);
     const name = JSON.stringify([source, model]);
     const line = sums.get(name) ?? { source, model, usage: noUsage };
-    sums.set(name, { ...line, usage: plus(line.usage, usage) });
-    total = plus(total, usage);
+    sums.set(name, { ...line, usage: boundedSum(line.usage, usage) });
+    total = boundedSum(total, usage);
   };
   const query = { table: "ledger", limit: linesPerRead } as const;
   let [rows = []] = await context.storage.read([{ ...query, prefix }]);
@@ -444,8 +444,4 @@ function pageCursor(text: string): IndexRow {
   if (match === null)
     throw new MisuseError("invalid_argument", "list: after must be next of the previous page", { path: ["after"] });
   return { changed: Number(match[1]), session: match[2] ?? "" };
-}
-
-function plus(sum: Usage, more: Usage): Usage {
-  return exactSum(sum, more) ?? sum;
 }

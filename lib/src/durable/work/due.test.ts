@@ -514,6 +514,27 @@ describe("a queue of turns that wait for a free place", () => {
     const end = await Promise.race([last.result, world.clock.advance(5000)]);
     expect(end).toMatchObject({ text: "Done." });
   });
+
+  test("is served round robin by tenant: one with many waiting turns does not delay another", async () => {
+    const world = new World();
+    const modelGate = gate();
+    const ended: string[] = [];
+    const model = thinker(() => says("Done."));
+    const of = world.engine({
+      ...model,
+      async *stream(request, options) {
+        if (model.asked.length === 0) await modelGate.wait();
+        yield* model.stream(request, options);
+      },
+    });
+    const sessions = world.process(of, { maxActiveTurns: 1 });
+    const turns = [await sessions.tenant("a").start("hi", { id: "a0" })];
+    await modelGate.reached;
+    for (const id of ["a1", "a2", "a3", "b1"]) turns.push(await sessions.tenant(id.charAt(0)).start("hi", { id }));
+    modelGate.open();
+    await Promise.all(turns.map(({ sessionId, result }) => result.then(() => ended.push(sessionId))));
+    expect(ended).toEqual(["a0", "a1", "b1", "a2", "a3"]);
+  });
 });
 
 describe("a worker between two polls", () => {

@@ -27,7 +27,7 @@ import {
   validationErrorReasons,
   httpReasons,
 } from "../../core/model/internal.ts";
-import { jsonObject, read } from "../../core/model/parse/reading.ts";
+import { jsonObject, readOrNull } from "../../core/model/parse/reading.ts";
 
 /**
  * Why a request failed in the client. `unreachable`: no response. `connection_lost`: a stream was cut and could
@@ -105,8 +105,7 @@ export function errorOfFailure(failure: ServerFailure, status: number | null, re
 /** A failure of the library as its own error class; `null` if it has another type, or a reason of a newer release. */
 function libraryError(failure: ServerFailure): Error | null {
   const { type, message, issues = [], paths = [], path = [] } = failure;
-  const call = read(jsonObject, failure.call ?? {});
-  const metadata = "value" in call ? call.value : {};
+  const metadata = readOrNull(jsonObject, failure.call) ?? {};
   switch (type) {
     case "engine_error":
       return withKnownReason(engineErrorReasons, failure, (reason) => new EngineError(reason, { message }));

@@ -10,21 +10,25 @@ const maxQueryLength = 16_384;
 
 export const inspectionOperations = {
   getServer: get("/server", {
+    scope: "read",
     summary: "Returns what the server is and what the caller may do there.",
     uses: "nothing",
     answers: json("ServerView", { 200: "The server." }),
   }),
   listEngines: get("/engines", {
+    scope: "read",
     summary: "Lists the engines that the caller may use, with their tools. Only operators see instructions.",
     uses: "nothing",
     answers: json("EngineList", { 200: "The engines." }),
   }),
   listTurns: get("/sessions/{id}/turns", {
+    scope: "read",
     summary: "Lists the turns of a session, newest first.",
     query: pageQuery,
     answers: json("TurnPage", { 200: "A page of turns." }),
   }),
   getTimeline: get("/sessions/{id}/turns/{turnId}/timeline", {
+    scope: "read",
     summary:
       "Returns what a turn did and when, from its journal, also while it runs. A page has at most 500 rows; `next` is the `after` of the next page.",
     query: {
@@ -34,16 +38,20 @@ export const inspectionOperations = {
     answers: json("Timeline", { 200: "A page of the timeline." }),
   }),
   getEffect: get("/sessions/{id}/turns/{turnId}/effects/{ordinal}", {
+    scope: "read",
     summary:
       "Returns everything that is stored about one row of the journal of a turn. Causes, request bodies, environments and references to providers are part of it only if turn records may be exported.",
     answers: json("EffectDetail", { 200: "The row." }),
   }),
   listWorkers: get("/workers", {
+    scope: "read",
     summary: "Lists the processes that drive turns, of all tenants. Only for operators.",
-    access: "operator",
+    operator: true,
     answers: json("WorkerList", { 200: "The processes." }),
   }),
   startScenario: post("/scenarios/{name}", {
+    scope: "write",
+    operator: true,
     summary: "Starts a prepared conversation of the offline model. Only for operators.",
     uses: "nothing",
     idempotent: "never",
@@ -51,9 +59,10 @@ export const inspectionOperations = {
     answers: json("ScenarioStarted", { 201: "The session of the conversation." }),
   }),
   getOverview: get("/overview", {
+    scope: "read",
     summary:
       "Sums up the turns that ended in a period, by time, engine, tool and tenant, of all tenants. Only for operators.",
-    access: "operator",
+    operator: true,
     query: {
       from: countQuery(
         "The beginning of the period, in milliseconds since 1970-01-01 UTC. Default: 24 hours before `until`. At most 90 days before it.",
@@ -63,6 +72,7 @@ export const inspectionOperations = {
     answers: json("Overview", { 200: "The sums." }),
   }),
   searchMessages: get("/search", {
+    scope: "read",
     summary: "Finds messages that contain all words of a query. 404 if the storage cannot search.",
     query: {
       q: textQuery("The words. The last one may be the beginning of a word.", () => maxQueryLength),
@@ -74,6 +84,7 @@ export const inspectionOperations = {
 
 export const recordOperations = {
   exportTurn: get("/sessions/{id}/turns/{turnId}/record", {
+    scope: "read",
     summary: "Exports a turn as one JSON value, which `everturn replay` replays offline.",
     uses: "text",
     answers: json("TurnRecord", { 200: "The record." }),

@@ -5,13 +5,15 @@ export type {
   AnyOperation,
   BodyParts,
   Operation,
+  OperationScope,
   PathNames,
   PathValues,
   ResponseDescription,
+  Scope,
   Uses,
 } from "./operation.ts";
-export { withoutBody } from "./operation.ts";
 export { recoverFailed } from "./recover-failed.ts";
+export { scopes, withoutBody } from "./operation.ts";
 export type { Completed, ExportedTurn } from "./results.ts";
 export { resultRef } from "./results.ts";
 export { resultSchemas } from "./result-schemas.ts";

@@ -24,6 +24,24 @@ import { resultRef } from "./results.ts";
  */
 export type Uses = "nothing" | "page" | "turn" | "input" | "wait" | "stream" | "text" | "cancel";
 
+/**
+ * What a caller may do, besides what belongs to it: a key has a list of scopes, and each operation needs one.
+ *   read    reading sessions, turns, events and engines
+ *   write   starting, continuing, changing and deleting sessions
+ *   decide  decisions about calls that wait for an approval or whose outcome is unknown
+ *   admin   keys, the audit log, and whole tenants; only for operators
+ */
+export const scopes = ["read", "write", "decide", "admin"] as const;
+
+/** What a key may do: see {@link Caller}. */
+export type Scope = (typeof scopes)[number];
+
+/**
+ * The scope that an operation needs. `answer`: `write` or `decide`, by what is answered; the request needs one of them,
+ * and the verb checks which (serve/http/session-rights.ts). `open`: none, because the operation needs no authentication.
+ */
+export type OperationScope = Scope | "answer" | "open";
+
 /** Schemas that depend on the options of the handler. */
 export type BodyParts = {
   readonly message: BodySchema<UserMessage>;
@@ -57,8 +75,13 @@ type Fields<Query, Body, Result, Use> = Declared<Query, Result, Use> & {
 
 type Declared<Query, Result, Use> = {
   readonly summary: string;
-  /** `open`: needs no authentication. `operator`: concerns other callers or the process. Default: `caller`. */
-  readonly access?: "caller" | "open" | "operator";
+  /** The scope that a caller needs. Without one, the operation does not compile. */
+  readonly scope: OperationScope;
+  /**
+   * Concerns other callers or the process: only for operators whose key does not list engines. Default: false, a caller
+   * reaches what belongs to it.
+   */
+  readonly operator?: boolean;
   /** Default: the query is ignored. */
   readonly query?: { readonly [N in keyof Query]: QueryField<Query[N]> };
   readonly answers: Answers<Result>;
@@ -69,10 +92,6 @@ type Declared<Query, Result, Use> = {
   readonly idempotent?: "always" | "key" | "turn" | "never";
   /** Default: `page`. */
   readonly uses?: Use;
-  /**
-   * The turn of the session runs on, so the caller must be allowed to use the engine of the session. Default: false.
-   */
-  readonly drives?: boolean;
 };
 
 /** Any operation. */

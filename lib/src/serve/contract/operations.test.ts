@@ -37,7 +37,7 @@ test("operations that use no permit are these: the memory of all others is bound
 });
 
 test("operations without authentication are these", () => {
-  expect(named(({ access }) => access === "open")).toEqual(["complete", "health"]);
+  expect(named(({ scope }) => scope === "open")).toEqual(["complete", "health"]);
 });
 
 test("requests that a client may not repeat are these", () => {
@@ -49,7 +49,19 @@ test("requests that a client may not repeat are these", () => {
   ]);
 });
 
-test("what starts or sends something in a session checks the engine of the caller", () => {
-  const starting = named(({ uses, path }) => (uses === "turn" || uses === "input") && path.includes("{id}"));
-  expect(named(({ drives }) => drives === true)).toEqual([...starting, "makeToken", "recoverSession"].toSorted());
+test("the scope of an operation follows from what it does", () => {
+  expect(named(({ scope }) => scope === "decide")).toEqual(["decide"]);
+  expect(named(({ scope }) => scope === "answer")).toEqual(["makeToken", "submitToolResults"]);
+  const reading = named(({ scope }) => scope === "read");
+  expect(reading).toEqual(named(({ method, scope }) => method === "GET" && scope !== "open" && scope !== "admin"));
+});
+
+test("operations that concern other callers or the process are these", () => {
+  expect(named(({ operator }) => operator === true)).toEqual([
+    "getOverview",
+    "getUsageWithoutSession",
+    "listWorkers",
+    "startScenario",
+  ]);
+  expect(named(({ scope, operator }) => scope === "admin" && operator !== true)).toEqual([]);
 });

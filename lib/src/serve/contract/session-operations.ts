@@ -26,6 +26,7 @@ export const pageQuery = {
 
 export const sessionOperations = {
   listSessions: get("/sessions", {
+    scope: "read",
     summary: "Lists the sessions that the caller may read, most recently changed first.",
     query: {
       ...pageQuery,
@@ -38,6 +39,7 @@ export const sessionOperations = {
     answers: json("SessionPage", { 200: "A page of summaries." }),
   }),
   getSession: get("/sessions/{id}", {
+    scope: "read",
     summary:
       "Returns a session as of its last committed turn, with its newest messages and its open turn. `length` is the number of all messages; `GET /sessions/{id}/messages` returns the others.",
     query: {
@@ -49,26 +51,31 @@ export const sessionOperations = {
     answers: json("SessionView", { 200: "The session." }),
   }),
   listMessages: get("/sessions/{id}/messages", {
+    scope: "read",
     summary: "Lists the messages of a session, oldest first.",
     query: pageQuery,
     answers: json("MessagePage", { 200: "A page of messages." }),
   }),
   getUsage: get("/sessions/{id}/usage", {
+    scope: "read",
     summary: "Returns the token usage and cost of a session, by kind and by model.",
     answers: json("LedgerSum", { 200: "The sums." }),
   }),
   getUsageWithoutSession: get("/usage", {
+    scope: "read",
     summary:
       "Returns the token usage and cost of the tenant's chat completions, which belong to no session. Only for operators: the sums are those of all callers.",
-    access: "operator",
+    operator: true,
     answers: json("LedgerSum", { 200: "The sums." }),
   }),
   deleteSession: remove("/sessions/{id}", {
+    scope: "write",
     summary: "Deletes a session, and the branches of a chat with it. Its open turn is stopped.",
     uses: "nothing",
     answers: nothing({ 204: "The session is deleted." }),
   }),
   forkSession: post("/sessions/{id}/fork", {
+    scope: "write",
     summary: "Creates a session with a copy of this session's messages.",
     uses: "nothing",
     idempotent: "never",
@@ -80,10 +87,10 @@ export const sessionOperations = {
     answers: json("SessionId", { 201: "The id of the new session." }),
   }),
   recoverSession: post("/sessions/{id}/recover", {
+    scope: "write",
     summary: "Drives the open turn again, makes a failed session usable, or ends a parked turn.",
     uses: "nothing",
     idempotent: "never",
-    drives: true,
     body: () => objectSchema({ from: optionalField(enumSchema(["step"]), "Restart the open step of a parked turn.") }),
     answers: json("Recovered", { 200: "What recovery did." }),
   }),
@@ -91,8 +98,8 @@ export const sessionOperations = {
 
 export const processOperations = {
   health: get("/health", {
+    scope: "open",
     summary: "Checks that the process responds and its storage answers.",
-    access: "open",
     uses: "nothing",
     answers: json("Health", { 200: "The process and its storage work." }),
   }),

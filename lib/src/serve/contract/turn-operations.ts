@@ -23,8 +23,6 @@ import {
 
 /** An operation that starts a turn. */
 const startsTurn = { uses: "turn", idempotent: "key", answers: turnAnswers } as const;
-/** One that starts it in a session. */
-const drivesSession = { ...startsTurn, drives: true } as const;
 
 /** The body of `reply` and `send`. */
 const messageBody = ({ message, options, whenBusy }: BodyParts) =>
@@ -54,6 +52,7 @@ const eventQuery = {
 
 export const turnOperations = {
   startSession: post("/sessions", {
+    scope: "write",
     summary: "Starts a session and its first turn.",
     ...startsTurn,
     body: ({ message, options }) =>
@@ -65,30 +64,35 @@ export const turnOperations = {
       }),
   }),
   reply: post("/sessions/{id}/reply", {
+    scope: "write",
     summary:
       "Adds a user message and runs a turn. If the session asked a question, the message is the answer. While a turn is open, `whenBusy` decides; by default the answer is 409.",
-    ...drivesSession,
+    ...startsTurn,
     body: messageBody,
   }),
   send: post("/sessions/{id}/send", {
+    scope: "write",
     summary: "Sends a user message like `reply`, but steers an open turn by default.",
-    ...drivesSession,
+    ...startsTurn,
     body: messageBody,
   }),
   continueSession: post("/sessions/{id}/continue", {
+    scope: "write",
     summary: "Runs the next turn, with a message or without one.",
-    ...drivesSession,
+    ...startsTurn,
     body: ({ message, options }) => objectSchema({ message: optionalField(message), options: optionalField(options) }),
   }),
   step: post("/sessions/{id}/step", {
+    scope: "write",
     summary: "Runs a turn of one step: a model reply and its tool calls.",
-    ...drivesSession,
+    ...startsTurn,
     body: ({ options }) => objectSchema({ options: optionalField(options) }),
   }),
   submitToolResults: post("/sessions/{id}/tool-results", {
+    scope: "answer",
     summary:
       "Records the results of pending calls. With `continue: true` the result of the last pending call starts a turn; otherwise `POST /sessions/{id}/continue` does.",
-    ...drivesSession,
+    ...startsTurn,
     body: ({ options }) =>
       objectSchema({
         results: requiredField(
@@ -99,9 +103,10 @@ export const turnOperations = {
       }),
   }),
   decide: post("/sessions/{id}/decisions", {
+    scope: "decide",
     summary:
       "Approves or denies a pending call. The decision on the last pending call starts a turn, unless `continue` is false.",
-    ...drivesSession,
+    ...startsTurn,
     body: ({ options }) =>
       objectSchema({
         toolCallId: requiredField(stringSchema),
@@ -121,6 +126,7 @@ export const turnOperations = {
       }),
   }),
   cancel: post("/sessions/{id}/cancel", {
+    scope: "write",
     summary: "Cancels the open turn.",
     uses: "cancel",
     idempotent: "turn",
@@ -131,10 +137,10 @@ export const turnOperations = {
     }),
   }),
   steer: post("/sessions/{id}/steer", {
+    scope: "write",
     summary: "Adds input to the open turn at its next checkpoint, or to the next turn if there is none.",
     uses: "input",
     idempotent: "key",
-    drives: true,
     body: ({ message }) =>
       objectSchema({
         input: requiredField(stringOr(message)),
@@ -147,23 +153,27 @@ export const turnOperations = {
     answers: json("SteerAnswer", { 202: "The id of the input and of the turn that is expected to accept it." }),
   }),
   withdraw: remove("/sessions/{id}/inputs/{inputId}", {
+    scope: "write",
     summary:
       "Withdraws steered input or a queued message that no turn has accepted yet. The id of a message is its `Idempotency-Key`.",
     uses: "page",
     answers: json("WithdrawAnswer", { 200: "Whether the input was withdrawn.", 404: "There is no input of that id." }),
   }),
   watchSession: get("/sessions/{id}/events", {
+    scope: "read",
     summary: "Streams the events of a session, from the first one or after a cursor.",
     uses: "stream",
     query: eventQuery,
     answers: eventStream(),
   }),
   getTurn: get("/sessions/{id}/turns/{turnId}", {
+    scope: "read",
     summary: "Returns the result of a turn; 202 while it is open. `Prefer: wait=10` waits up to 10 seconds for it.",
     uses: "wait",
     answers: turnAnswers,
   }),
   watchTurn: get("/sessions/{id}/turns/{turnId}/events", {
+    scope: "read",
     summary:
       "Streams the events of one turn until it ends, then its result. 204 if the turn has ended and there are no events after the cursor.",
     uses: "stream",
@@ -173,17 +183,17 @@ export const turnOperations = {
     }),
   }),
   makeToken: post("/sessions/{id}/calls/{toolCallId}/token", {
+    // The token answers the call without authentication, so a caller that may not decide about the call gets none.
+    scope: "answer",
     summary: "Returns a token that completes this pending call once, while it waits with its current arguments.",
     uses: "page",
     idempotent: "always",
-    // The token answers the call without authentication, so a caller that may not decide about the call gets none.
-    drives: true,
     body: withoutBody,
     answers: json("TokenAnswer", { 201: "The token." }),
   }),
   complete: post("/complete", {
+    scope: "open",
     summary: "Completes the pending call of a token. The token is the only authentication.",
-    access: "open",
     uses: "nothing",
     idempotent: "never",
     body: () =>

@@ -2,6 +2,7 @@
 // violations, and shows that it finds them if the rules allow everything or nothing.
 
 import type { WorldSettings } from "../../../test/access-world.ts";
+import type { ApiKey } from "everturn/http";
 
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
@@ -12,11 +13,38 @@ import { accessWorld, allowAll, deciderRules, sessionIds } from "../../../test/a
 const callers = ["owner", "other", "decider", "operator", "stranger"] as const;
 type Sender = (typeof callers)[number];
 
+const scopeSets = ["all", "read", "write", "decide"] as const;
+type ScopeSet = (typeof scopeSets)[number];
+
+/** Whether a key lists the engine of every session, or another one. */
+type Engines = "every" | "another";
+
+/** A key for each caller, scope and list of engines. */
+const keys: readonly ApiKey[] = callers.flatMap((name) =>
+  scopeSets.flatMap((scopes) =>
+    (["every", "another"] as const).map((engines) => ({
+      token: tokenOf({ kind: name, scopes, engines }),
+      // A stranger has the name of the owner in another tenant.
+      name: name === "stranger" ? "owner" : name,
+      tenant: name === "stranger" ? "elsewhere" : "shop",
+      ...(name === "operator" ? { operator: true } : {}),
+      ...(scopes === "all" ? {} : { scopes: [scopes] }),
+      ...(engines === "every" ? {} : { engines: ["spare"] }),
+    })),
+  ),
+);
+
+function tokenOf({ kind, scopes, engines }: Pick<Sent, "kind" | "scopes" | "engines">): string {
+  return `the-token-of-${kind}-${scopes}-${engines}`;
+}
+
 const reads = ["", "/messages", "/usage", "/turns", "/events?follow=false"] as const;
 
 /** A request to a session. `need`: the right that it needs. */
 type Sent = {
   readonly kind: Sender;
+  readonly scopes: ScopeSet;
+  readonly engines: Engines;
   readonly session: (typeof sessionIds)[number];
   readonly action: Action;
 };
@@ -46,16 +74,33 @@ const action: fc.Arbitrary<Action> = fc.oneof(
 
 const sent: fc.Arbitrary<Sent> = fc.record({
   // Callers with rights are more frequent, so that many requests are accepted.
-  kind: fc.constantFrom("owner", "owner", "owner", "operator", "operator", "decider", "other", "stranger"),
+  kind: fc.constantFrom("owner", "owner", "owner", "operator", "operator", "operator", "decider", "other", "stranger"),
+  scopes: fc.constantFrom("all" as const, "all", "all", "all", "all", "all", "all", "all", "read", "write", "decide"),
+  engines: fc.constantFrom("every" as const, "every", "every", "every", "every", "every", "every", "every", "another"),
   session: fc.constantFrom(...sessionIds, "pending", "pending"),
   action,
 });
 
+/** What the session waits for at this moment. */
+type Waits = { readonly forDecision: boolean; readonly forResult: boolean };
+
+/** The scopes of which a request needs one. */
+function scopesFor(asked: Action, { forDecision, forResult }: Waits): readonly Exclude<ScopeSet, "all">[] {
+  if (asked.need === "read") return ["read"];
+  if (asked.need === "own" && asked.verb !== "tool-results") return ["write"];
+  if (forDecision || (asked.need === "decide" && asked.way === "native")) return ["decide"];
+  return forResult ? ["write"] : ["write", "decide"];
+}
+
 /** Whether the rules allow the request, from what is true of the session at this moment. */
-function isAllowed({ kind, action: asked }: Sent, waitsForDecision: boolean): boolean {
+function isAllowed({ kind, scopes, engines, action: asked }: Sent, waits: Waits): boolean {
+  const { forDecision: waitsForDecision } = waits;
   // The result of a call that waits for a decision is a decision.
   const isDecision = asked.need === "own" && asked.verb === "tool-results" && waitsForDecision;
   const need = isDecision ? "decide" : asked.need;
+  if (engines === "another") return false;
+  const needed = scopesFor(asked, waits);
+  if (scopes !== "all" && !needed.includes(scopes)) return false;
   switch (kind) {
     case "operator":
       return true;
@@ -76,12 +121,14 @@ type Counts = { sent: number; accepted: number; readonly violations: string[] };
  * without a right, a refusal of one who has it.
  */
 async function play(requests: readonly Sent[], settings: WorldSettings): Promise<Counts> {
-  const world = await accessWorld(settings);
+  const world = await accessWorld({ ...settings, keys });
   const counts: Counts = { sent: 0, accepted: 0, violations: [] };
   for (const request of requests) {
     const { kind, session } = request;
     const view = await world.sessions.get(session);
-    const waitsForDecision = view?.session.pendingToolCalls.some(({ reason }) => reason === "approval") === true;
+    const reasons = view?.session.pendingToolCalls.map(({ reason }) => reason) ?? [];
+    const waitsForDecision = reasons.includes("approval");
+    const forResult = reasons.includes("manual") || reasons.includes("question");
     const before = await world.rows();
     const answer = await send(world, request);
     // Turns end before the next request, so that the rows do not change by themselves.
@@ -93,9 +140,12 @@ async function play(requests: readonly Sent[], settings: WorldSettings): Promise
     if (isRefused && before !== after) counts.violations.push(`refused and changed: ${text}`);
     if (view === null) continue;
     const isAccepted = answer.status < 300 && !isEmptyAnswer(request, answer.status);
-    if (!isAllowed(request, waitsForDecision)) {
+    // A chat cannot answer a call that does not wait for an approval, so no scope is the right one.
+    const isMisplaced = request.action.need === "decide" && !waitsForDecision && request.scopes !== "all";
+    if (isMisplaced) continue;
+    if (!isAllowed(request, { forDecision: waitsForDecision, forResult })) {
       if (isAccepted) counts.violations.push(`accepted: ${text}`);
-      const mustHide = kind !== "owner" && !(kind === "decider" && waitsForDecision);
+      const mustHide = kind !== "owner" && kind !== "operator" && !(kind === "decider" && waitsForDecision);
       if (mustHide && answer.raw.includes("secret")) counts.violations.push(`disclosed: ${text}`);
     } else if (answer.status === 403 || (answer.status === 404 && request.action.need === "read")) {
       counts.violations.push(`refused: ${text}`);
@@ -118,11 +168,13 @@ async function settled(world: Awaited<ReturnType<typeof accessWorld>>): Promise<
   }
 }
 
-async function send(world: Awaited<ReturnType<typeof accessWorld>>, { kind, session, action: asked }: Sent) {
+async function send(world: Awaited<ReturnType<typeof accessWorld>>, request: Sent) {
+  const { session, action: asked } = request;
+  const key = { token: tokenOf(request) };
   const path = `/sessions/${session}`;
   switch (asked.need) {
     case "read":
-      return world.send(kind, "GET", "chat" in asked ? `/ui/chat/${session}` : `${path}${asked.path}`);
+      return world.send(key, "GET", "chat" in asked ? `/ui/chat/${session}` : `${path}${asked.path}`);
     case "own": {
       const bodies = {
         reply: { text: "hi" },
@@ -133,8 +185,8 @@ async function send(world: Awaited<ReturnType<typeof accessWorld>>, { kind, sess
         "tool-results": { results: [{ toolCallId: "c1", content: "x" }] },
         delete: undefined,
       };
-      if (asked.verb === "delete") return world.send(kind, "DELETE", path);
-      return world.send(kind, "POST", `${path}/${asked.verb}`, bodies[asked.verb]);
+      if (asked.verb === "delete") return world.send(key, "DELETE", path);
+      return world.send(key, "POST", `${path}/${asked.verb}`, bodies[asked.verb]);
     }
     case "decide": {
       const approved = asked.type === "approve";
@@ -142,19 +194,19 @@ async function send(world: Awaited<ReturnType<typeof accessWorld>>, { kind, sess
       const edit = approved && asked.amount !== null ? { arguments: { amount: asked.amount } } : {};
       switch (asked.way) {
         case "native":
-          return world.send(kind, "POST", `${path}/decisions`, {
+          return world.send(key, "POST", `${path}/decisions`, {
             toolCallId: "c1",
             digest: call["digest"],
             type: asked.type,
             ...edit,
           });
         case "token":
-          return world.send(kind, "POST", `${path}/calls/c1/token`);
+          return world.send(key, "POST", `${path}/calls/c1/token`);
         case "ui": {
           const approval = { id: await world.approvalOf(session), approved };
           const input = { ...Object(call["arguments"]), ...edit.arguments };
           const part = { type: "tool-pay", toolCallId: "c1", state: "approval-responded", input, approval };
-          return world.send(kind, "POST", "/ui/chat", {
+          return world.send(key, "POST", "/ui/chat", {
             id: session,
             messages: [{ id: "m2", role: "assistant", parts: [part] }],
           });
@@ -162,7 +214,7 @@ async function send(world: Awaited<ReturnType<typeof accessWorld>>, { kind, sess
         case "ag-ui": {
           const interruptId = await world.approvalOf(session);
           const resume = [{ interruptId, status: "resolved", payload: { approved, ...edit } }];
-          return world.send(kind, "POST", "/ag-ui", {
+          return world.send(key, "POST", "/ag-ui", {
             threadId: session,
             runId: "r1",
             messages: [],
@@ -176,12 +228,12 @@ async function send(world: Awaited<ReturnType<typeof accessWorld>>, { kind, sess
   }
 }
 
-const sample = { seed: 20_261, numRuns: 8 };
+const seed = 20_261;
 const requestsOf = fc.array(sent, { minLength: 30, maxLength: 40 });
 
-async function playAll(world: WorldSettings): Promise<Counts> {
+async function playAll(world: WorldSettings, numRuns: number): Promise<Counts> {
   const total: Counts = { sent: 0, accepted: 0, violations: [] };
-  for (const requests of fc.sample(requestsOf, sample)) {
+  for (const requests of fc.sample(requestsOf, { seed, numRuns })) {
     const counts = await play(requests, world);
     total.sent += counts.sent;
     total.accepted += counts.accepted;
@@ -191,7 +243,7 @@ async function playAll(world: WorldSettings): Promise<Counts> {
 }
 
 test("requests are refused exactly where the rules say so, and a refused one changes no row", async () => {
-  const { sent: all, accepted, violations } = await playAll({ rules: deciderRules });
+  const { sent: all, accepted, violations } = await playAll({ rules: deciderRules }, 8);
   expect(violations).toEqual([]);
   expect(accepted / all).toBeGreaterThanOrEqual(0.3);
 }, 120_000);
@@ -199,12 +251,15 @@ test("requests are refused exactly where the rules say so, and a refused one cha
 test.each([
   ["rules that allow everything", { rules: allowAll }],
   ["access that lets every caller pass", { rules: deciderRules, mutation: "allow_all" }],
+  ["access that ignores the scopes of keys", { rules: deciderRules, mutation: "all_scopes" }],
+  ["access that ignores the engines of keys", { rules: deciderRules, mutation: "all_engines" }],
 ] as const)(
   "finds %s",
   async (_, world) => {
-    const { violations } = await playAll(world);
+    const { violations } = await playAll(world, 4);
     expect(violations.some((violation) => violation.startsWith("accepted"))).toBe(true);
-    expect(violations.some((violation) => violation.startsWith("disclosed"))).toBe(true);
+    if (!("mutation" in world) || world.mutation === "allow_all")
+      expect(violations.some((violation) => violation.startsWith("disclosed"))).toBe(true);
   },
   120_000,
 );
@@ -212,10 +267,11 @@ test.each([
 test.each([
   ["rules that allow nothing", { rules: { owns: () => false, decide: () => false } }],
   ["access that lets no caller pass", { rules: {}, mutation: "deny_all" }],
+  ["access without any scope that changes something", { rules: deciderRules, mutation: "no_scopes" }],
 ] as const)(
   "finds %s",
   async (_, world) => {
-    const { violations } = await playAll(world);
+    const { violations } = await playAll(world, 4);
     expect(violations.some((violation) => violation.startsWith("refused:"))).toBe(true);
   },
   120_000,

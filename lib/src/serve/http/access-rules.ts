@@ -48,7 +48,11 @@ export function checkedRules({ owns, decide }: AccessRules): AccessRules {
 export type Right = "own" | "read" | "none";
 
 /** What the rules need of a session, from `get` or `list`. */
-export type SeenSession = OwnedSession & { readonly pendingToolCalls: readonly PendingToolCall[] };
+export type SeenSession = OwnedSession & {
+  readonly pendingToolCalls: readonly PendingToolCall[];
+  /** The engine of the newest turn; `null` in rows of older releases. */
+  readonly engine: string | null;
+};
 
 /** The rules for one caller. */
 export type CallerRules = {
@@ -56,6 +60,8 @@ export type CallerRules = {
   readonly evaluate: (session: SeenSession) => Promise<Right>;
   /** Whether it may decide about a pending call of the session. */
   readonly mayDecide: (session: OwnedSession, call: PendingToolCall) => Promise<boolean>;
+  /** Whether it may use the engine of the session. */
+  readonly usesEngine: (session: Pick<SeenSession, "engine">) => boolean;
   /** Whether a list shows it the session. */
   readonly isVisible: (session: SessionSummary) => Promise<boolean>;
 };
@@ -63,11 +69,16 @@ export type CallerRules = {
 /** The rules for a caller with this id. */
 export function rulesFor({ caller, id }: Authenticated, { owns, decide }: AccessRules): CallerRules {
   const shown = withoutToken(caller);
+  const isOperator = caller.operator === true;
+  const usesEngine = ({ engine }: Pick<SeenSession, "engine">): boolean =>
+    caller.engines === undefined || (engine !== null && caller.engines.includes(engine));
   const belongs = async (session: OwnedSession): Promise<boolean> => {
+    if (isOperator) return true;
     if (id === null) return false;
     return session.owner === id || (owns !== undefined && (await owns(owned(session), shown)) === true);
   };
   const mayDecide = async (session: OwnedSession, call: PendingToolCall): Promise<boolean> => {
+    if (isOperator) return true;
     if (id === null) return false;
     if (typeof decide === "function") return (await decide({ ...call, session: owned(session) }, shown)) === true;
     if (!(await belongs(session))) return false;
@@ -80,8 +91,9 @@ export function rulesFor({ caller, id }: Authenticated, { owns, decide }: Access
       if (needsDecision(call) && (await mayDecide(session, call))) return "read";
     return "none";
   };
-  const isVisible = async (session: SessionSummary): Promise<boolean> => (await evaluate(session)) !== "none";
-  return { evaluate, mayDecide, isVisible };
+  const isVisible = async (session: SessionSummary): Promise<boolean> =>
+    usesEngine(session) && (await evaluate(session)) !== "none";
+  return { evaluate, mayDecide, usesEngine, isVisible };
 }
 
 /** Whether an answer to the call is a decision. Questions and manual tools are answered by the owner. */
@@ -109,13 +121,14 @@ export function withArguments(call: PendingToolCall, args: JsonObject): PendingT
 }
 
 /** The caller of a bearer token is its `ApiKey`; rules of the program need no token. */
-function withoutToken({ tenant, name, context, limitKey, engines, operator }: Caller): Caller {
+function withoutToken({ tenant, name, context, limitKey, engines, scopes, operator }: Caller): Caller {
   return {
     ...(tenant === undefined ? {} : { tenant }),
     ...(name === undefined ? {} : { name }),
     ...(context === undefined ? {} : { context }),
     ...(limitKey === undefined ? {} : { limitKey }),
     ...(engines === undefined ? {} : { engines }),
+    ...(scopes === undefined ? {} : { scopes }),
     ...(operator === undefined ? {} : { operator }),
   };
 }

@@ -14,7 +14,12 @@
 //   read     who may decide about a pending call (`decide` is a function)      reading, and the decision
 //   none     every other caller                                                the answer is that of a session which does not exist
 //
-//   Operators, and every caller with `auth: "none"`, are not limited: their verbs are those of the runtime.
+//   Operators, and every caller with `auth: "none"`, own every session of the tenant and decide in it. If nothing else
+//   limits them, their verbs are those of the runtime.
+//
+//   Whatever its right is, a caller reaches sessions of the engines of its key only (403), and the verbs that change or
+//   decide need its scopes `write` and `decide`: a route whose scope is `answer` does not know yet which of the two it
+//   needs. The scopes of all other routes are checked before (handler.ts).
 //
 // Decisions
 //   A decision is `decide`, a result for a call that waits for an approval or whose outcome is unknown, and a token for
@@ -36,9 +41,10 @@ import type { JsonObject } from "../../core/model/internal.ts";
 import type { Runtime } from "../../durable/internal.ts";
 import type { Inspection } from "../inspect/internal.ts";
 import type { AccessRules } from "./access-rules.ts";
-import type { Authenticated } from "./auth.ts";
+import type { Authenticated, Caller } from "./auth.ts";
 
 import { rulesFor } from "./access-rules.ts";
+import { checkScope, hasScope } from "./auth.ts";
 import { laterHandle, laterIterable } from "./later-handle.ts";
 import { SessionRights } from "./session-rights.ts";
 
@@ -82,18 +88,20 @@ export function callerAccess(
 ): CallerAccess {
   const { caller, id } = authenticated;
   const ofCaller = id === null ? sessions : sessions.calledBy(id);
-  if (caller.operator === true) return { sessions: operatorSessions(sessions, ofCaller), inspection };
+  if (isUnlimited(caller)) return { sessions: operatorSessions(sessions, ofCaller), inspection };
   const callerRules = rulesFor(authenticated, rules);
   const rights = new SessionRights({ sessions, inspection, authenticated, rules: callerRules }, ofCaller);
   // Without rules of the program the index of the owner has all sessions that the caller may read.
-  const isIndexed = rules.owns === undefined && typeof rules.decide !== "function" && id !== null;
-  const listed = isIndexed ? { owner: id } : { where: callerRules.isVisible };
+  const isIndexed =
+    caller.operator !== true && rules.owns === undefined && typeof rules.decide !== "function" && id !== null;
+  const listed = { where: callerRules.isVisible, ...(isIndexed ? { owner: id } : {}) };
   return {
     sessions: {
       ...verbsOfOwners(rights),
       ...answeringVerbs(rights),
       ...readingVerbs(rights, ofCaller),
       start: async (...args) => {
+        checkScope(caller, "write");
         const turn = await ofCaller.start(...args);
         // Also a call that was repeated under its key finds a session of this caller only.
         if (id !== null) rights.grant(turn.sessionId, "own");
@@ -110,6 +118,13 @@ export function callerAccess(
       search: (text, options) => inspection.search(text, { ...options, where: callerRules.isVisible }),
     },
   };
+}
+
+/** Whether nothing limits the caller inside of its tenant: an operator with all engines that may change and decide. */
+function isUnlimited(caller: Caller): boolean {
+  return (
+    caller.operator === true && caller.engines === undefined && hasScope(caller, "write") && hasScope(caller, "decide")
+  );
 }
 
 /** The verbs of an operator. A turn that it continues stays that of the callers that started it. */

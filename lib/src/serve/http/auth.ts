@@ -23,10 +23,12 @@
 //   3. No token appears in an error message.
 
 import type { JsonObject } from "../../core/model/internal.ts";
+import type { Scope } from "../contract/internal.ts";
 
 import { MisuseError } from "../../core/model/internal.ts";
 import { isPlainObject } from "../../core/model/parse/reading.ts";
 import { isLimitKey, limitKeyRule, longestCallerName } from "../../durable/internal.ts";
+import { scopes } from "../contract/internal.ts";
 import { HttpError } from "./failure.ts";
 
 /** The authenticated caller of a request. */
@@ -54,6 +56,12 @@ export type Caller = {
    * without an engine has `default` if it is listed, otherwise the first one. Default: all engines.
    */
   readonly engines?: readonly string[];
+  /**
+   * What the caller may do: `read`, `write` (start, continue, change and delete sessions), `decide` (calls that wait for
+   * a decision), `admin` (keys, the audit log, whole tenants; only for operators). A request without its scope gets 403.
+   * Default: all, and `admin` for operators only.
+   */
+  readonly scopes?: readonly Scope[];
   /**
    * `true`: the caller operates the server. It reads all sessions of its tenant and decides in all of them. The
    * inspection routes (`inspect` of the handler) show an operator the instructions of engines, the workers and the sums
@@ -98,7 +106,7 @@ export function authenticator(auth: Auth): Authenticate {
       }
       if (!isCaller(caller))
         throw new Error(
-          "the auth function must return { tenant?, name?, context?, engines?, limitKey?, operator? }, or null to reject the request",
+          "the auth function must return { tenant?, name?, context?, engines?, scopes?, limitKey?, operator? }, or null to reject the request",
         );
       return { caller, id: nameOf(caller) ?? (caller.operator === true ? null : "") };
     };
@@ -172,11 +180,33 @@ export function checkEngineOf({ engines }: Caller, name: string): void {
   throw new HttpError("forbidden", "this key may not use the engine", { details: { path: ["options", "engine"] } });
 }
 
+/** Whether the caller has a scope. */
+export function hasScope({ scopes: listed, operator }: Caller, scope: Scope): boolean {
+  return listed === undefined ? scope !== "admin" || operator === true : listed.includes(scope);
+}
+
+/** Throws 403 if the caller lacks a scope. */
+export function checkScope(caller: Caller, scope: Scope): void {
+  if (hasScope(caller, scope)) return;
+  throw new HttpError("forbidden", `this key lacks the scope "${scope}"`);
+}
+
+/** The rule for scopes in words. */
+const scopesRule = `a list of one or more of ${scopes.join(", ")}; admin needs operator: true`;
+
+function isScopes(value: unknown, operator: unknown): boolean {
+  const known: readonly unknown[] = scopes;
+  if (!Array.isArray(value) || value.length === 0 || !value.every((scope) => known.includes(scope))) return false;
+  return operator === true || !value.includes("admin");
+}
+
 const isOptionalString = (value: unknown) => value === undefined || typeof value === "string";
 
 function isCaller(value: unknown): value is Caller {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
-  const { tenant, name, context, engines, limitKey, operator }: { readonly [Name in keyof Caller]?: unknown } = value;
+  const caller: { readonly [Name in keyof Caller]?: unknown } = value;
+  const { tenant, name, context, engines, scopes: listed, limitKey, operator } = caller;
+  if (listed !== undefined && !isScopes(listed, operator)) return false;
   if (limitKey !== undefined && !isLimitKey(limitKey)) return false;
   return (
     isOptionalString(tenant) &&
@@ -201,7 +231,7 @@ function checkKeys(keys: readonly ApiKey[]): void {
       },
     );
   }
-  for (const [index, { token, name, limitKey, engines, operator }] of keys.entries()) {
+  for (const [index, { token, name, limitKey, engines, scopes: listed, operator }] of keys.entries()) {
     if (name !== undefined && !isName(name)) {
       const message = `auth: the name of key ${index} must be ${nameRule}`;
       throw new MisuseError("invalid_argument", message, { path: ["auth", index, "name"] });
@@ -213,6 +243,10 @@ function checkKeys(keys: readonly ApiKey[]): void {
     if (limitKey !== undefined && !isLimitKey(limitKey)) {
       const message = `auth: the limitKey of key ${index} must be ${limitKeyRule}`;
       throw new MisuseError("invalid_argument", message, { path: ["auth", index, "limitKey"] });
+    }
+    if (listed !== undefined && !isScopes(listed, operator)) {
+      const message = `auth: scopes of key ${index} must be ${scopesRule}`;
+      throw new MisuseError("invalid_argument", message, { path: ["auth", index, "scopes"] });
     }
     const path = ["auth", index, "token"];
     if (engines !== undefined && !isNameList(engines)) {

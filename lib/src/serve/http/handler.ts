@@ -13,12 +13,12 @@
 //   3. Shutdown: a process that stops rejects with 503 and `Retry-After`.
 //   4. Host allowlist (`hosts`): prevents DNS rebinding. A page whose host name resolves to this machine passes the
 //      same-origin policy of the browser; only the `Host` header shows the foreign name.
-//   5. Authentication (auth.ts): bearer tokens with constant-time comparison. Routes with `access: "open"` skip it.
+//   5. Authentication (auth.ts): bearer tokens with constant-time comparison. Routes with the scope `open` skip it.
 //   6. Origin check for methods other than GET and HEAD: prevents CSRF. A browser sends `Origin` with such requests;
 //      one that is neither this host nor in `origins` is rejected. This matters for `auth: "none"` and for cookies in
 //      an auth function. Fetch metadata (`Sec-Fetch-Site`) is checked for every method: a page of another site cannot
 //      include a response as a script or image.
-//   7. A permit of the `requests` limits, which have shares for each tenant and address. Open routes and cancels have
+//   7. The scope of the route, and whether it is for operators only: both are fields of its declaration. Then a permit of the `requests` limits, which have shares for each tenant and address. Open routes and cancels have
 //      permits of their own (limits.ts). At most `startsPerTick` requests of a tenant begin in one tick of the event
 //      loop (core/fair/fair-ticks.ts).
 //   8. The body, with its limits of size and time (input.ts), then `Idempotency-Key` and path parameters with their
@@ -79,7 +79,7 @@ import {
 import { inspection } from "../inspect/internal.ts";
 import { checkedRules } from "./access-rules.ts";
 import { callerAccess } from "./access.ts";
-import { authenticator } from "./auth.ts";
+import { authenticator, checkScope, hasScope } from "./auth.ts";
 import { ByteBudget } from "./byte-budget.ts";
 import { contentPolicy } from "./content-policy.ts";
 import { dialectRoutes } from "./dialect.ts";
@@ -275,14 +275,15 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
     checkHost(request, hosts);
     const url = new URL(request.url);
     // Without authentication there is no caller, to which nothing belongs.
-    const authenticated = matched.access === "open" ? { caller: {}, id: null } : await authenticate(request);
+    const isOpen = matched.scope === "open";
+    const authenticated = isOpen ? { caller: {}, id: null } : await authenticate(request);
     const { caller } = authenticated;
-    if (matched.access !== "open") reportCaller(request, caller);
+    if (!isOpen) reportCaller(request, caller);
     const isRead = request.method === "GET" || request.method === "HEAD";
     if (!isRead) checkOrigin(request, url, origins);
-    if (!isRead || matched.access !== "open") checkFetchMetadata(request, origins);
+    if (!isRead || !isOpen) checkFetchMetadata(request, origins);
+    checkAccess(matched, caller);
     // Each open route has its own permits: requests without a key cannot take the permits of authenticated ones.
-    const isOpen = matched.access === "open";
     const releasePermit = requestPermits.acquire({
       pool: isOpen ? matched.operationId : matched.pool,
       tenant: isOpen ? null : tenantKey(caller),
@@ -297,10 +298,6 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
         ? JSON.stringify([matched.operationId, options.address?.(request) ?? null])
         : `t${tenantKey(caller)}`;
       await starts.next(tickKey);
-      const isOperator = caller.operator === true;
-      if (matched.access === "operator" && !isOperator) {
-        throw new HttpError("forbidden", "only operators may use this route: callers with `operator: true`");
-      }
       const ofTenant = caller.tenant === undefined ? sessions : sessions.tenant(caller.tenant);
       const tenantInspection = caller.tenant === undefined ? inspected : inspected.tenant(caller.tenant);
       const tenantSessions = caller.limitKey === undefined ? ofTenant : ofTenant.limitedBy(caller.limitKey);
@@ -316,7 +313,7 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
         url,
         caller,
         ...callerAccess(tenantSessions, tenantInspection, authenticated, rules),
-        runtime: isOperator ? tenantSessions : null,
+        runtime: caller.operator === true ? tenantSessions : null,
         input,
         param: boundedParam,
         key,
@@ -381,6 +378,18 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
       return withoutSniffing(errorResponse(error));
     }
   };
+}
+
+/** Throws 403 if the caller may not use the route: its declaration says what a caller needs. */
+function checkAccess({ scope, operator }: Route, caller: Caller): void {
+  if (operator && caller.operator !== true) {
+    throw new HttpError("forbidden", "only operators may use this route: callers with `operator: true`");
+  }
+  if (operator && caller.engines !== undefined) {
+    throw new HttpError("forbidden", "this route concerns all engines, and the key lists some");
+  }
+  if (scope === "open" || (scope === "answer" && (hasScope(caller, "write") || hasScope(caller, "decide")))) return;
+  checkScope(caller, scope === "answer" ? "write" : scope);
 }
 
 /** How many requests of one tenant begin in one tick of the event loop. */
@@ -530,7 +539,7 @@ function openapiRoute(description: object): Route {
     path: "/openapi.json",
     operationId: "openapi",
     summary: "The OpenAPI document of this API.",
-    access: "open",
+    scope: "open",
     uses: "nothing",
     answers: { 200: { description: "An OpenAPI 3.1 document." } },
     handle: async () => json(description),

@@ -11,6 +11,7 @@ import type { Authenticated } from "./auth.ts";
 import { RuntimeError } from "../../core/model/internal.ts";
 import { randomText } from "../../durable/internal.ts";
 import { needsDecision, withArguments } from "./access-rules.ts";
+import { checkScope } from "./auth.ts";
 import { HttpError } from "./failure.ts";
 
 /** A version that no session has: a verb with it is refused, unless its idempotency key was accepted before. */
@@ -49,13 +50,21 @@ export class SessionRights {
 
   /** What the caller may do with a session. */
   rightTo(sessionId: string): Promise<Right> {
-    const { sessions, rules } = this.#scope;
+    const { sessions } = this.#scope;
     const right =
       this.#rights.get(sessionId) ??
       sessions
         .get(sessionId, { messages: 0 })
-        .then((view) => (view === null ? "none" : rules.evaluate(seen(sessionId, view))));
+        .then((view) => this.#evaluate(view === null ? null : seen(sessionId, view)));
     this.#rights.set(sessionId, right);
+    return right;
+  }
+
+  /** The right to a session. Throws 403 for a session of an engine that the key may not use. */
+  async #evaluate(session: SeenSession | null): Promise<Right> {
+    const { rules } = this.#scope;
+    const right = session === null ? "none" : await rules.evaluate(session);
+    if (session !== null && right !== "none" && !rules.usesEngine(session)) throw notItsEngine();
     return right;
   }
 
@@ -82,6 +91,7 @@ export class SessionRights {
 
   /** The runtime for verbs of owners. Throws 403 if the caller may only read the session. */
   async owning(sessionId: string): Promise<Runtime> {
+    checkScope(this.#scope.authenticated.caller, "write");
     const right = await this.rightTo(sessionId);
     if (right === "read") throw notOwner();
     return right === "none" ? this.absent : this.#ofCaller;
@@ -100,14 +110,16 @@ export class SessionRights {
    * does not exist for the caller.
    */
   async assess({ sessionId, callIds, edited = null }: Omit<Answer, "version">) {
-    const { sessions, rules } = this.#scope;
+    const { sessions, rules, authenticated } = this.#scope;
     const view = await sessions.get(sessionId, { messages: 0 });
     const session = view === null ? null : seen(sessionId, view);
-    const right = session === null ? "none" : await rules.evaluate(session);
+    const right = await this.#evaluate(session);
     if (view === null || session === null || right === "none") return null;
     // Also calls whose decision is recorded: who may not decide may not change a decision.
     const pending = session.pendingToolCalls.filter(({ id }) => callIds.includes(id));
     const decided = pending.filter(needsDecision);
+    if (decided.length > 0) checkScope(authenticated.caller, "decide");
+    if (pending.length > decided.length) checkScope(authenticated.caller, "write");
     for (const call of decided) {
       if (!(await rules.mayDecide(session, call))) throw notDecider();
       if (edited !== null && !(await rules.mayDecide(session, withArguments(call, edited)))) throw notDecider("edited");
@@ -152,7 +164,9 @@ export class SessionRights {
     call: (runtime: Runtime, version: number) => Promise<T>,
   ): Promise<T> {
     const { sessionId, decision, key } = answer;
-    const { name } = this.#scope.authenticated.caller;
+    const { caller } = this.#scope.authenticated;
+    const { name } = caller;
+    checkScope(caller, "decide");
     const mayRepeat = key !== undefined && name !== undefined && decision.by === name;
     if (mayRepeat && (await this.rightTo(sessionId)) === "none") {
       try {
@@ -168,9 +182,13 @@ export class SessionRights {
   }
 }
 
-function seen(id: string, { owner, startedBy, session }: SessionView): SeenSession {
+function seen(id: string, { owner, startedBy, engine, session }: SessionView): SeenSession {
   const { metadata, pendingToolCalls } = session;
-  return { id, owner, startedBy, metadata, pendingToolCalls };
+  return { id, owner, startedBy, engine, metadata, pendingToolCalls };
+}
+
+function notItsEngine(): HttpError {
+  return new HttpError("forbidden", "this key may not use the engine of the session");
 }
 
 function absentName(): string {

@@ -34,7 +34,7 @@ import type {
 import type { JournalRow } from "../../durable/internal.ts";
 
 import { exactSum, messageText, noUsage, runtimeFailure } from "../../core/model/internal.ts";
-import { failureShape, isPlainObject, read } from "../../core/model/parse/reading.ts";
+import { failureShape, isPlainObject, readOrNull } from "../../core/model/parse/reading.ts";
 import { readDiscarded } from "../../durable/internal.ts";
 
 /** A row of the journal for the timeline. */
@@ -232,8 +232,7 @@ function delayOf(record: Json): { readonly delayMs: number; readonly dueAt: numb
 }
 
 function storedFailure(record: Json): Failure | null {
-  const result = isPlainObject(record) ? read(failureShape, record["failure"]) : null;
-  return result !== null && "value" in result ? result.value : null;
+  return isPlainObject(record) ? readOrNull(failureShape, record["failure"]) : null;
 }
 
 /** How many attempts of processes that left no row are listed for one effect. */

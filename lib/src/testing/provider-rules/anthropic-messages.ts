@@ -4,7 +4,7 @@ import type { Json, JsonObject } from "../../core/model/internal.ts";
 import type { FieldLimit, LimitWords } from "./field-limits.ts";
 import type { Finding, ProviderRequest, ProviderRule } from "./rule.ts";
 
-import { limitRule } from "./field-limits.ts";
+import { limitRule, required } from "./field-limits.ts";
 import { listOf, objectOf, objectsOf, textOrEmpty, valuesAt, findingIf, findingUnless } from "./rule.ts";
 import { hasType, subschemasOf } from "./schema-walk.ts";
 
@@ -38,70 +38,46 @@ function dotted(path: string): string {
   return path.replaceAll(/\[(\d+)\]/g, ".$1").replace(/^tools\.(\d+)/, "tools.$1.custom");
 }
 
-const words: LimitWords = ({ constraint, path, size }) => {
-  const at = dotted(path);
-  switch (constraint.type) {
-    case "required":
-      return { path: at, message: `${at}: Field required` };
-    case "pattern":
-      return { path: at, message: `${at}: String should match pattern '${constraint.pattern}'` };
-    case "max_length":
-      return { path: at, message: `${at}: String should have at most ${constraint.max} characters` };
-    case "min_items":
-      return {
-        path: at,
-        message: `${at}: List should have at least ${constraint.min} item after validation, not ${size}`,
-      };
-    case "max_items":
-      return {
-        path: at,
-        message: `${at}: List should have at most ${constraint.max} items after validation, not ${size}`,
-      };
-    case "max_properties":
-      return {
-        path: at,
-        message: `${at}: Dictionary should have at most ${constraint.max} items after validation, not ${size}`,
-      };
-    case "min":
-      return { path: at, message: `${at}: Input should be greater than or equal to ${constraint.min}` };
-    case "max":
-      return { path: at, message: `${at}: Input should be less than or equal to ${constraint.max}` };
-  }
+const words: LimitWords = {
+  required: { message: (path) => `${path}: Field required` },
+  pattern: { message: (path, pattern) => `${path}: String should match pattern '${pattern}'` },
+  max_length: { message: (path, max) => `${path}: String should have at most ${max} characters` },
+  min_items: {
+    message: (path, min, size) => `${path}: List should have at least ${min} item after validation, not ${size}`,
+  },
+  max_items: {
+    message: (path, max, size) => `${path}: List should have at most ${max} items after validation, not ${size}`,
+  },
+  max_properties: {
+    message: (path, max, size) => `${path}: Dictionary should have at most ${max} items after validation, not ${size}`,
+  },
+  min: { message: (path, min) => `${path}: Input should be greater than or equal to ${min}` },
+  max: { message: (path, max) => `${path}: Input should be less than or equal to ${max}` },
 };
 
 const limits: readonly FieldLimit[] = [
-  {
-    name: "max_tokens_required",
-    source: reference,
-    path: "max_tokens",
-    constraint: { type: "required" },
-    refused: { body: { model: "claude-opus-4-5", messages: [question] } },
-    accepted: { body: base },
-  },
-  {
-    name: "model_required",
-    source: reference,
-    path: "model",
-    constraint: { type: "required" },
-    refused: { body: { max_tokens: 4096, messages: [question] } },
-    accepted: { body: base },
-  },
-  {
-    name: "messages_required",
-    source: reference,
-    path: "messages",
-    constraint: { type: "required" },
-    refused: { body: { model: "claude-opus-4-5", max_tokens: 4096 } },
-    accepted: { body: base },
-  },
-  {
-    name: "tool_use_id_required",
-    source: reference,
-    path: "messages[].content[type=tool_result].tool_use_id",
-    constraint: { type: "required" },
-    refused: conversation([[call], [result, { type: "tool_result", content: "Sunny." }]]),
-    accepted: conversation([[call], [result]]),
-  },
+  required(
+    "max_tokens_required",
+    reference,
+    "max_tokens",
+    { body: { model: "claude-opus-4-5", messages: [question] } },
+    { body: base },
+  ),
+  required("model_required", reference, "model", { body: { max_tokens: 4096, messages: [question] } }, { body: base }),
+  required(
+    "messages_required",
+    reference,
+    "messages",
+    { body: { model: "claude-opus-4-5", max_tokens: 4096 } },
+    { body: base },
+  ),
+  required(
+    "tool_use_id_required",
+    reference,
+    "messages[].content[type=tool_result].tool_use_id",
+    conversation([[call], [result, { type: "tool_result", content: "Sunny." }]]),
+    conversation([[call], [result]]),
+  ),
   {
     name: "thinking_budget_minimum",
     source: "https://github.com/themaximalist/llm.js/issues/30",
@@ -122,22 +98,20 @@ const toolLimits: readonly FieldLimit[] = [
     refused: toolNamed("caldav.list"),
     accepted: toolNamed("n".repeat(128)),
   },
-  {
-    name: "tool_schema_required",
-    source: reference,
-    path: "tools[].input_schema",
-    constraint: { type: "required" },
-    refused: body({ tools: [{ name: "weather" }] }),
-    accepted: body({ tools: [weather] }),
-  },
-  {
-    name: "tool_schema_type_required",
-    source: reference,
-    path: "tools[].input_schema.type",
-    constraint: { type: "required" },
-    refused: body({ tools: [{ name: "weather", input_schema: { properties: {} } }] }),
-    accepted: body({ tools: [{ name: "weather", input_schema: { type: "object" } }] }),
-  },
+  required(
+    "tool_schema_required",
+    reference,
+    "tools[].input_schema",
+    body({ tools: [{ name: "weather" }] }),
+    body({ tools: [weather] }),
+  ),
+  required(
+    "tool_schema_type_required",
+    reference,
+    "tools[].input_schema.type",
+    body({ tools: [{ name: "weather", input_schema: { properties: {} } }] }),
+    body({ tools: [{ name: "weather", input_schema: { type: "object" } }] }),
+  ),
 ];
 
 /** Fields that the API knows only with a beta header. */
@@ -264,14 +238,12 @@ const histories: readonly ProviderRule[] = [
       return turns.flatMap((turn, at): readonly Finding[] => {
         const results = idsOf(turns[at + 1], "tool_result", "tool_use_id");
         const missing = idsOf(turn, "tool_use", "id").filter((id) => !results.includes(id));
-        if (missing.length === 0) return [];
         const path = `messages.${turn.index}`;
-        return [
-          {
-            path,
-            message: `${path}: \`tool_use\` ids were found without \`tool_result\` blocks immediately after: ${missing.join(", ")}. Each \`tool_use\` block must have a corresponding \`tool_result\` block in the next message.`,
-          },
-        ];
+        return findingIf(
+          missing.length > 0,
+          path,
+          `${path}: \`tool_use\` ids were found without \`tool_result\` blocks immediately after: ${missing.join(", ")}. Each \`tool_use\` block must have a corresponding \`tool_result\` block in the next message.`,
+        );
       });
     },
     refused: conversation([[call], [{ type: "text", text: "Go on." }]]),
@@ -286,14 +258,12 @@ const histories: readonly ProviderRule[] = [
         const calls = idsOf(turns[at - 1], "tool_use", "id");
         return turn.blocks.flatMap((block, index): readonly Finding[] => {
           const id = textOrEmpty(block["tool_use_id"]);
-          if (block["type"] !== "tool_result" || id === "" || calls.includes(id)) return [];
           const path = `messages.${turn.index}.content.${index}`;
-          return [
-            {
-              path,
-              message: `${path}: unexpected \`tool_use_id\` found in \`tool_result\` blocks: ${id}. Each \`tool_result\` block must have a corresponding \`tool_use\` block in the previous message.`,
-            },
-          ];
+          return findingIf(
+            block["type"] === "tool_result" && id !== "" && !calls.includes(id),
+            path,
+            `${path}: unexpected \`tool_use_id\` found in \`tool_result\` blocks: ${id}. Each \`tool_result\` block must have a corresponding \`tool_use\` block in the previous message.`,
+          );
         });
       });
     },
@@ -368,14 +338,12 @@ const histories: readonly ProviderRule[] = [
         at -= 2;
       const reply = turns[at];
       const first = reply?.blocks[0];
-      if (reply?.role !== "assistant" || at === turns.length || isThought(first)) return [];
-      const path = `messages.${reply.index}.content.0.type`;
-      return [
-        {
-          path,
-          message: `${path}: Expected \`thinking\` or \`redacted_thinking\`, but found \`${textOrEmpty(first?.["type"])}\`. When \`thinking\` is enabled, a final \`assistant\` message must start with a thinking block (preceeding the lastmost set of \`tool_use\` and \`tool_result\` blocks). We recommend you include thinking blocks from previous turns. To avoid this requirement, disable \`thinking\`. Please consult our documentation at https://docs.claude.com/en/docs/build-with-claude/extended-thinking`,
-        },
-      ];
+      const path = `messages.${reply?.index}.content.0.type`;
+      return findingUnless(
+        reply?.role !== "assistant" || at === turns.length || isThought(first),
+        path,
+        `${path}: Expected \`thinking\` or \`redacted_thinking\`, but found \`${textOrEmpty(first?.["type"])}\`. When \`thinking\` is enabled, a final \`assistant\` message must start with a thinking block (preceeding the lastmost set of \`tool_use\` and \`tool_result\` blocks). We recommend you include thinking blocks from previous turns. To avoid this requirement, disable \`thinking\`. Please consult our documentation at https://docs.claude.com/en/docs/build-with-claude/extended-thinking`,
+      );
     },
     refused: conversation([[call], [result]], { thinking: enabled }),
     accepted: conversation([[thought, call], [result]], { thinking: enabled }),
@@ -660,8 +628,8 @@ function customOnly(rule: ProviderRule): ProviderRule {
 
 /** The rules of the Anthropic Messages API. */
 export const anthropicMessagesRules: readonly ProviderRule[] = [
-  ...limits.map((row) => limitRule(words, row)),
-  ...toolLimits.map((row) => customOnly(limitRule(words, row))),
+  ...limits.map((row) => limitRule(words, row, dotted)),
+  ...toolLimits.map((row) => customOnly(limitRule(words, row, dotted))),
   ...betaRules,
   ...histories,
   ...schemaRules,

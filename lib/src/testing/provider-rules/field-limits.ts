@@ -2,7 +2,7 @@
 // refusal depend on the provider.
 
 import type { Json } from "../../core/model/internal.ts";
-import type { Finding, Located, ProviderRule } from "./rule.ts";
+import type { ProviderRequest, ProviderRule } from "./rule.ts";
 
 import { listOf, objectOf, valuesAt } from "./rule.ts";
 
@@ -23,37 +23,56 @@ export type FieldLimit = Pick<ProviderRule, "name" | "source" | "refused" | "acc
   readonly constraint: Constraint;
 };
 
-/** A violated constraint. `size` is the length, the count or the number. */
-type Broken = { readonly constraint: Constraint; readonly path: string; readonly size: number };
+/**
+ * How a provider words the violation of each constraint. `path`: where, in the notation of the provider; `bound`: the
+ * pattern or the number of the constraint; `size`: the length, the count or the number that violates it.
+ */
+export type LimitWords = {
+  readonly [T in Constraint["type"]]: {
+    /** `error.code` of OpenAI. */
+    readonly code?: string;
+    readonly message: (path: string, bound: string | number, size: number) => string;
+  };
+};
 
-/** How a provider words the violation of a constraint. */
-export type LimitWords = (broken: Broken) => Finding & { readonly code?: string };
+/** A field that has to be present. */
+export function required(
+  name: string,
+  source: string,
+  path: string,
+  refused: ProviderRequest,
+  accepted: ProviderRequest,
+): FieldLimit {
+  return { name, source, path, constraint: { type: "required" }, refused, accepted };
+}
 
-/** The rule of a row. */
-export function limitRule(words: LimitWords, { path, constraint, ...row }: FieldLimit): ProviderRule {
-  const { code } = words({ constraint, path, size: 0 });
+/** The rule of a row. `notation`: a path in the notation of the provider. */
+export function limitRule(
+  words: LimitWords,
+  { path, constraint, ...row }: FieldLimit,
+  notation = (located: string): string => located,
+): ProviderRule {
+  const { code, message } = words[constraint.type];
   return {
     ...row,
     ...(code === undefined ? {} : { code }),
     find: ({ body }) =>
       valuesAt(body, path).flatMap((located) => {
-        const broken = brokenBy(constraint, located);
-        if (broken === null) return [];
-        const { path: at, message } = words(broken);
-        return [{ path: at, message }];
+        const size = violatingSize(constraint, located.value);
+        const at = notation(located.path);
+        return size === null ? [] : [{ path: at, message: message(at, boundOf(constraint), size) }];
       }),
   };
 }
 
-function brokenBy(constraint: Constraint, { path, value }: Located): Broken | null {
-  if (value === undefined || value === null)
-    return constraint.type === "required" ? { constraint, path, size: 0 } : null;
-  const size = sizeFor(constraint, value);
-  return size === null ? null : { constraint, path, size };
+function boundOf(constraint: Constraint): string | number {
+  if ("pattern" in constraint) return constraint.pattern;
+  return "max" in constraint ? constraint.max : "min" in constraint ? constraint.min : "";
 }
 
 /** The size that violates the constraint; `null` if the value satisfies it. */
-function sizeFor(constraint: Constraint, value: Json): number | null {
+function violatingSize(constraint: Constraint, value: Json | undefined): number | null {
+  if (value === undefined || value === null) return constraint.type === "required" ? 0 : null;
   switch (constraint.type) {
     case "required":
       return null;

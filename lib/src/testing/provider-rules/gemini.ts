@@ -299,14 +299,12 @@ export const geminiRules: readonly ProviderRule[] = [
       );
       return contents.flatMap((content, index): readonly Finding[] => {
         const first = index > start ? contentParts(content, "functionCall")[0] : undefined;
-        if (first === undefined || textOrEmpty(first["thoughtSignature"]) !== "") return [];
-        const name = textOrEmpty(objectOf(first["functionCall"])?.["name"]);
-        return [
-          {
-            path: `contents[${index}]`,
-            message: `Function call is missing a thought_signature in functionCall parts. This is required for tools to work correctly, and missing thought_signature may lead to degraded model performance. Additional data, function call \`default_api:${name}\` , position ${index + 1}. Please refer to https://ai.google.dev/gemini-api/docs/thought-signatures for more details.`,
-          },
-        ];
+        const name = textOrEmpty(objectOf(first?.["functionCall"])?.["name"]);
+        return findingIf(
+          first !== undefined && textOrEmpty(first["thoughtSignature"]) === "",
+          `contents[${index}]`,
+          `Function call is missing a thought_signature in functionCall parts. This is required for tools to work correctly, and missing thought_signature may lead to degraded model performance. Additional data, function call \`default_api:${name}\` , position ${index + 1}. Please refer to https://ai.google.dev/gemini-api/docs/thought-signatures for more details.`,
+        );
       });
     },
     refused: conversation([model({ functionCall: { name: "weather", args: {} } }), user(response)]),

@@ -5,8 +5,8 @@ import type { FieldLimit } from "./field-limits.ts";
 import type { SchemaPlaces } from "./openai-schema.ts";
 import type { Finding, ProviderRequest, ProviderRule } from "./rule.ts";
 
-import { limitRule } from "./field-limits.ts";
-import { maxCount, maximum, maxLength, nameLimits, required, settingLimits, specification } from "./openai-limits.ts";
+import { limitRule, required } from "./field-limits.ts";
+import { maxCount, maximum, maxLength, nameLimits, settingLimits, specification } from "./openai-limits.ts";
 import { openaiSchemaRules } from "./openai-schema.ts";
 import { openaiWords } from "./openai-words.ts";
 import { listOf, objectOf, objectsOf, textOrEmpty, valuesAt, findingIf, findingUnless } from "./rule.ts";
@@ -44,7 +44,7 @@ const toolName = "tools[type=function].function.name";
 const formatName = "response_format.json_schema.name";
 
 const limits: readonly FieldLimit[] = [
-  required("messages_required", "messages", { body: { model: "gpt-5.4" } }, { body: base }),
+  required("messages_required", specification, "messages", { body: { model: "gpt-5.4" } }, { body: base }),
   {
     name: "messages_empty",
     source: specification,
@@ -55,6 +55,7 @@ const limits: readonly FieldLimit[] = [
   },
   required(
     "tool_name_required",
+    specification,
     toolName,
     body({ tools: [{ type: "function", function: { parameters: { type: "object", properties: {} } } }] }),
     body({ tools: [weather] }),
@@ -85,12 +86,14 @@ const limits: readonly FieldLimit[] = [
   ),
   required(
     "result_id_required",
+    specification,
     "messages[role=tool].tool_call_id",
     conversation(calling("call_1"), result, { role: "tool", content: "Sunny." }),
     conversation(calling("call_1"), result),
   ),
   required(
     "format_name_required",
+    specification,
     formatName,
     body({ response_format: { type: "json_schema", json_schema: { schema: { type: "object" } } } }),
     formatNamed("n"),
@@ -112,13 +115,11 @@ const histories: readonly ProviderRule[] = [
         const ids = objectsOf(message["tool_calls"]).map(({ id }) => textOrEmpty(id));
         const results = resultsAfter(messages, index);
         const missing = ids.filter((id) => !results.some((each) => each["tool_call_id"] === id));
-        if (missing.length === 0) return [];
-        return [
-          {
-            path: `messages.[${index + 1 + results.length}].role`,
-            message: `An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. The following tool_call_ids did not have response messages: ${missing.join(", ")}`,
-          },
-        ];
+        return findingIf(
+          missing.length > 0,
+          `messages.[${index + 1 + results.length}].role`,
+          `An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. The following tool_call_ids did not have response messages: ${missing.join(", ")}`,
+        );
       });
     },
     refused: conversation(calling("call_1", "call_2"), result, question),

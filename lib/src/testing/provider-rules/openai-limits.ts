@@ -41,11 +41,6 @@ export function maxCount(
   };
 }
 
-/** A field that has to be present. */
-export function required(name: string, path: string, refused: ProviderRequest, accepted: ProviderRequest): FieldLimit {
-  return { name, source: specification, path, constraint: { type: "required" }, refused, accepted };
-}
-
 /** The pattern of a name, and its length. */
 export function nameLimits(
   name: string,

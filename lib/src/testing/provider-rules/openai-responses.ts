@@ -5,8 +5,8 @@ import type { FieldLimit } from "./field-limits.ts";
 import type { SchemaPlaces } from "./openai-schema.ts";
 import type { Finding, ProviderRequest, ProviderRule } from "./rule.ts";
 
-import { limitRule } from "./field-limits.ts";
-import { maxLength, nameLimits, required, settingLimits, specification } from "./openai-limits.ts";
+import { limitRule, required } from "./field-limits.ts";
+import { maxLength, nameLimits, settingLimits, specification } from "./openai-limits.ts";
 import { openaiSchemaRules } from "./openai-schema.ts";
 import { openaiWords } from "./openai-words.ts";
 import { objectsOf, textOrEmpty, valuesAt, findingIf, findingUnless } from "./rule.ts";
@@ -51,6 +51,7 @@ const toolName = "tools[type=function].name";
 const limits: readonly FieldLimit[] = [
   required(
     "tool_name_required",
+    specification,
     toolName,
     body({ tools: [{ type: "function", parameters: { type: "object", properties: {} }, strict: false }] }),
     body({ tools: [weather] }),
@@ -58,6 +59,7 @@ const limits: readonly FieldLimit[] = [
   ...nameLimits("tool_name", toolName, 128, toolNamed),
   required(
     "format_name_required",
+    specification,
     "text.format[type=json_schema].name",
     body({ text: { format: { type: "json_schema", schema: { type: "object" } } } }),
     formatNamed("n"),
@@ -72,12 +74,14 @@ const limits: readonly FieldLimit[] = [
   ),
   required(
     "reasoning_summary_required",
+    specification,
     "input[type=reasoning].summary",
     conversation({ type: "reasoning", id: "rs_1" }, call, output),
     conversation(reasoning, call, output),
   ),
   required(
     "output_required",
+    specification,
     "input[type=function_call_output].output",
     conversation(call, { type: "function_call_output", call_id: "call_1" }),
     conversation(call, output),
@@ -164,13 +168,11 @@ const histories: readonly ProviderRule[] = [
       const items = objectsOf(body["input"]);
       return items.flatMap((item, index): readonly Finding[] => {
         const next = items[index + 1];
-        if (item["type"] !== "reasoning" || (next !== undefined && isReplyItem(next))) return [];
-        return [
-          {
-            path: "input",
-            message: `Item '${textOrEmpty(item["id"])}' of type 'reasoning' was provided without its required following item.`,
-          },
-        ];
+        return findingUnless(
+          item["type"] !== "reasoning" || (next !== undefined && isReplyItem(next)),
+          "input",
+          `Item '${textOrEmpty(item["id"])}' of type 'reasoning' was provided without its required following item.`,
+        );
       });
     },
     refused: conversation(reasoning, { role: "assistant", content: "Hello." }, question),

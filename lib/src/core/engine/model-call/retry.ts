@@ -13,8 +13,11 @@
 
 import type { Failure } from "../../model/internal.ts";
 import type { Rule, Rules } from "../option-rules.ts";
+import type { AdapterCall } from "./adapter.ts";
 
+import { isEverturnError } from "../../model/internal.ts";
 import { anything, checkOptions, checkRule, finiteAmount } from "../option-rules.ts";
+import { emitTelemetry } from "../telemetry.ts";
 
 /**
  * How failed model calls are retried: `default` is the default policy, `false` disables retries, an object changes
@@ -100,4 +103,27 @@ export function delayBefore(policy: RetryPolicy, attempt: number, failure: Failu
   const requestedMs = "retryAfterMs" in failure ? (failure.retryAfterMs ?? 0) : 0;
   if (policy.respectRetryAfter && requestedMs > 0) return Math.min(policy.maxDelayMs, requestedMs) + jitter;
   return Math.min(policy.maxDelayMs, policy.baseDelayMs * 2 ** (attempt - 1)) + jitter;
+}
+
+/**
+ * Makes a call until it succeeds or its failure is not retried. `attempt` rejects with an `EverturnError` for a
+ * failure; another error, and one after an abort, is final.
+ */
+export async function withRetries<T>(
+  policy: RetryPolicy,
+  provider: string,
+  { signal, requestId, clock }: Pick<AdapterCall, "signal" | "requestId" | "clock">,
+  attempt: (number: number) => Promise<T>,
+): Promise<T> {
+  for (let number = 1; ; number += 1) {
+    try {
+      return await attempt(number);
+    } catch (error) {
+      const mayRetry = isEverturnError(error) && number < policy.maxAttempts && isRetryable(policy, error.failure);
+      if (!mayRetry || signal.aborted) throw error;
+      const delayMs = delayBefore(policy, number, error.failure, clock.random());
+      emitTelemetry({ type: "retry", requestId, provider, attempt: number, delayMs, reason: error.failure.reason });
+      await clock.sleep(delayMs, signal);
+    }
+  }
 }

@@ -4,7 +4,7 @@
 import type { AnswerForm, Json, JsonObject, Message, ToolControl, ToolFailure } from "../../model/internal.ts";
 import type { Shape } from "../../model/parse/reading.ts";
 
-import { encodeToolValue, MisuseError, renderIssue, toolFailure } from "../../model/internal.ts";
+import { encodeToolValue, invalidArgument, MisuseError, renderIssue, toolFailure } from "../../model/internal.ts";
 import { array, describe, isPlainObject, messageShape, read, settings } from "../../model/parse/reading.ts";
 import { checkRule, oneOf } from "../option-rules.ts";
 
@@ -121,7 +121,7 @@ export function handoff(target: string, task: string, initialMessages: readonly 
   checkText("handoff", "the target", target);
   checkText("handoff", "the task", task);
   if (target.trim() === "" || task.trim() === "") {
-    throw new MisuseError("invalid_argument", "handoff: the target and the task have to be non-empty texts");
+    throw invalidArgument("handoff: the target and the task have to be non-empty texts");
   }
   checked("handoff", array(messageShape), initialMessages);
   return { [mark]: true, type: "control", value: task, control: { type: "handoff", target, task, initialMessages } };
@@ -132,17 +132,17 @@ export function handoff(target: string, task: string, initialMessages: readonly 
 
 function checkText(caller: string, what: string, value: unknown): void {
   if (typeof value === "string") return;
-  throw new MisuseError("invalid_argument", `${caller}: ${what} has to be text, not ${describe(value)}`);
+  throw invalidArgument(`${caller}: ${what} has to be text, not ${describe(value)}`);
 }
 
 function checkOptions(caller: string, options: unknown): void {
   if (isPlainObject(options)) return;
-  throw new MisuseError("invalid_argument", `${caller}: the options must be an object, not ${describe(options)}`);
+  throw invalidArgument(`${caller}: the options must be an object, not ${describe(options)}`);
 }
 
 function checked<T>(caller: string, shape: Shape<T>, value: unknown): T {
   const parsed = read(shape, value);
   if ("value" in parsed) return parsed.value;
   const problems = parsed.issues.map(renderIssue).join("; ");
-  throw new MisuseError("invalid_argument", `${caller}: ${problems}`, { path: parsed.issues[0]?.path ?? [] });
+  throw invalidArgument(`${caller}: ${problems}`, parsed.issues[0]?.path ?? []);
 }

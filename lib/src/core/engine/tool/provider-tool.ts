@@ -16,7 +16,8 @@ import type { CallerContext, Json, JsonObject, ProviderTool, ToolMessage } from 
 import type { StandardSchema } from "./schema.ts";
 import type { Tool, ToolContext, ToolDefinition } from "./tool.ts";
 
-import { isJsonArray, MisuseError, toolValueParts } from "../../model/internal.ts";
+import { invalidArgument, isJsonArray, toolValueParts } from "../../model/internal.ts";
+import { isObject } from "../../model/parse/reading.ts";
 import { clientCallName } from "../../wire/internal.ts";
 import { fail } from "./directive.ts";
 import { tool } from "./tool.ts";
@@ -172,11 +173,10 @@ export function providerTool<
   const definedTool: ProviderTool = { provider, name, options };
   const callName = clientCallName(definedTool);
   if (callName === null) {
-    throw new MisuseError(
-      "invalid_argument",
+    throw invalidArgument(
       `providerTool: the provider runs the tool "${name}" itself; list it in the option providerTools. ` +
         'A custom tool needs options.name, and tool_search needs the option execution: "client"',
-      { path: ["name"] },
+      ["name"],
     );
   }
   const isApproval = name === "mcp";
@@ -318,10 +318,6 @@ function kindOf(type: FieldType): FieldKind {
   return known[type.replace("?", "")] ?? kinds.json;
 }
 
-function isMap(value: unknown): boolean {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
 function isListOf(fits: (item: unknown) => boolean): (value: unknown) => boolean {
   return (value) => Array.isArray(value) && value.every(fits);
 }
@@ -346,7 +342,11 @@ const kinds: { readonly [Type in keyof FieldTypes]: FieldKind } = {
     fits: isListOf(isNumber),
   },
   flag: { word: "a boolean", schema: { type: "boolean" }, fits: (value) => typeof value === "boolean" },
-  object: { word: "an object", schema: { type: "object" }, fits: isMap },
-  objects: { word: "a list of objects", schema: { type: "array", items: { type: "object" } }, fits: isListOf(isMap) },
+  object: { word: "an object", schema: { type: "object" }, fits: isObject },
+  objects: {
+    word: "a list of objects",
+    schema: { type: "array", items: { type: "object" } },
+    fits: isListOf(isObject),
+  },
   json: { word: "JSON", schema: {}, fits: () => true },
 };

@@ -6,7 +6,7 @@
 
 import type { JsonSchema } from "./schema.ts";
 
-import { MisuseError, renderPath } from "../../model/internal.ts";
+import { invalidArgument, renderPath } from "../../model/internal.ts";
 import { isPlainObject } from "../../model/parse/reading.ts";
 
 type Path = readonly (string | number)[];
@@ -104,6 +104,6 @@ function unescapeToken(token: string): string {
   }
 }
 
-function invalidSchema(what: string, path: Path, why: string): MisuseError {
-  return new MisuseError("invalid_argument", `${what}: invalid JSON Schema at ${renderPath(path)}: ${why}`, { path });
+function invalidSchema(what: string, path: Path, why: string): Error {
+  return invalidArgument(`${what}: invalid JSON Schema at ${renderPath(path)}: ${why}`, path);
 }

@@ -4,8 +4,8 @@
 
 import type { Issue, Json, JsonObject } from "../../model/internal.ts";
 
-import { MisuseError, truncateMiddle } from "../../model/internal.ts";
-import { jsonObject, read } from "../../model/parse/reading.ts";
+import { invalidArgument, truncateMiddle } from "../../model/internal.ts";
+import { jsonObject, readOrNull } from "../../model/parse/reading.ts";
 import { checkSchema } from "./schema-check.ts";
 
 /** A schema of any library that implements Standard Schema, such as Zod, Valibot or ArkType. */
@@ -71,27 +71,24 @@ function isObject(value: unknown): value is object {
  */
 export function toJsonSchema(schema: AnySchema, what: string): JsonObject {
   if (!isStandardSchema(schema)) {
-    const plain = read(jsonObject, schema);
-    if ("value" in plain) {
-      checkSchema(plain.value, what);
-      return plain.value;
-    }
-    throw new MisuseError("invalid_argument", `${what}: the schema is neither JSON Schema nor a Standard Schema`);
+    const plain = readOrNull(jsonObject, schema);
+    if (plain === null) throw invalidArgument(`${what}: the schema is neither JSON Schema nor a Standard Schema`);
+    checkSchema(plain, what);
+    return plain;
   }
   const { jsonSchema, vendor } = schema["~standard"];
   // `input`, not `output`: the model writes the value before the schema applies its defaults and conversions.
   const converted: unknown = jsonSchema?.input({ target: "draft-2020-12" });
   if (converted === undefined) {
-    throw new MisuseError(
-      "invalid_argument",
+    throw invalidArgument(
       `${what}: this ${vendor} schema cannot be converted to JSON Schema (it does not implement Standard JSON Schema); ` +
         `use a newer version of the library, its converter, or plain JSON Schema`,
     );
   }
   // A copy through JSON drops symbols, functions and accessors that libraries attach.
-  const plain = read(jsonObject, JSON.parse(JSON.stringify(converted)));
-  if ("value" in plain) return plain.value;
-  throw new MisuseError("invalid_argument", `${what}: the JSON Schema of this ${vendor} schema is not an object`);
+  const plain = readOrNull(jsonObject, JSON.parse(JSON.stringify(converted)));
+  if (plain !== null) return plain;
+  throw invalidArgument(`${what}: the JSON Schema of this ${vendor} schema is not an object`);
 }
 
 /** Validates a value with a Standard Schema. The result is the schema's output, with its defaults and conversions. */

@@ -27,7 +27,7 @@ import type { Rule, Rules } from "../option-rules.ts";
 import type { ChatSettings } from "../run-options.ts";
 import type { AnySchema, JsonSchema, OutputSchema, StandardSchema } from "./schema.ts";
 
-import { MisuseError, orThrow, toolSpec, validateTool } from "../../model/internal.ts";
+import { invalidArgument, orThrow, toolSpec, validateTool } from "../../model/internal.ts";
 import { aFunction, anything, checkOptions, numberIn, objectOf, oneOf } from "../option-rules.ts";
 import { checkJsonSchema, checkStandard, isStandardSchema, toJsonSchema } from "./schema.ts";
 
@@ -248,7 +248,7 @@ export function tool<Output, Result, Context extends CallerContext>(
   const parameters = toJsonSchema(schema, caller);
   if (![parameters["type"] ?? "object"].flat().includes("object")) {
     const message = `${caller}: the schema is of type ${String(parameters["type"])}, but arguments are always an object; use an object with a field for the value`;
-    throw new MisuseError("invalid_argument", message, { path: ["schema"] });
+    throw invalidArgument(message, ["schema"]);
   }
   const spec = toolSpec({
     name,

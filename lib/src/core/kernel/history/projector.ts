@@ -7,7 +7,7 @@ import type { Environment, Message, ModelRequest, Path } from "../../model/inter
 import type { RequestConfig, Turn } from "../machine/turn.ts";
 import type { ContextProjector, ProjectorContext, TurnProtocol } from "../protocol/protocol.ts";
 
-import { isAboutStorage, MisuseError, renderIssue, request, system, user } from "../../model/internal.ts";
+import { invalidArgument, isAboutStorage, renderIssue, request, system, user } from "../../model/internal.ts";
 import { isPlainObject, messageShape, read, requestShape } from "../../model/parse/reading.ts";
 import { renderHistory, renderPrompt } from "./prompt.ts";
 import { itemsOf } from "./shared-list.ts";
@@ -77,10 +77,7 @@ function instructionsOf({ environment }: Turn<TurnProtocol>): readonly Message[]
  */
 export function projectRequest<P extends TurnProtocol>(config: RequestConfig<P>, turn: Turn<P>): ModelRequest {
   if (turn.phase.type !== "awaiting_model") {
-    throw new MisuseError(
-      "invalid_argument",
-      `projectRequest: the turn is ${turn.phase.type}, not waiting for a model`,
-    );
+    throw invalidArgument(`projectRequest: the turn is ${turn.phase.type}, not waiting for a model`);
   }
   const { projector } = config;
   const { useTools, overrides } = turn.phase;
@@ -106,7 +103,7 @@ function checkRequest(projector: object, projected: unknown, { history }: Turn<T
   const wrong = issues.find(({ code }) => !isAboutStorage.has(code));
   if (wrong === undefined) return;
   const message = `projector: the projector ${projectorName(projector)} returned no model request: ${renderIssue(wrong)}`;
-  throw new MisuseError("invalid_argument", message, { path: wrong.path });
+  throw invalidArgument(message, wrong.path);
 }
 
 function readAt(at: Path, item: unknown) {

@@ -9,7 +9,7 @@ import type { TurnProtocol } from "../protocol/protocol.ts";
 import type { MachineCheckpoint } from "./machine.ts";
 import type { Phase, Turn } from "./turn.ts";
 
-import { MisuseError, noUsage } from "../../model/internal.ts";
+import { invalidArgument, noUsage } from "../../model/internal.ts";
 import { isPlainObject } from "../../model/parse/reading.ts";
 import { emptyList } from "../history/shared-list.ts";
 
@@ -109,7 +109,7 @@ function isCheckpoint<P extends TurnProtocol>(stored: unknown): stored is Machin
   return true;
 }
 
-function refusal(...path: readonly string[]): MisuseError {
+function refusal(...path: readonly string[]): Error {
   const message = `TurnMachine.restore: ${path.join(".")} is missing, or is not what machine.checkpoint() returns`;
-  return new MisuseError("invalid_argument", message, { path });
+  return invalidArgument(message, path);
 }

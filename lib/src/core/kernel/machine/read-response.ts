@@ -4,7 +4,7 @@
 import type { Result, ValidationFailure } from "../../model/internal.ts";
 import type { EffectResponse } from "./response.ts";
 
-import { isAboutStorage, MisuseError, renderIssue, validationFailure } from "../../model/internal.ts";
+import { invalidArgument, isAboutStorage, renderIssue, validationFailure } from "../../model/internal.ts";
 import { failed, ok, read } from "../../model/parse/reading.ts";
 import { responseShape } from "./response.ts";
 
@@ -26,5 +26,5 @@ export function completeResponse(response: EffectResponse): EffectResponse {
   const wrong = result.failure.issues.find(({ code }) => !isAboutStorage.has(code));
   if (wrong === undefined) return response;
   const message = `handleResponse: the response ${response.type} to ${response.id}: ${renderIssue(wrong)}`;
-  throw new MisuseError("invalid_argument", message, { path: wrong.path });
+  throw invalidArgument(message, wrong.path);
 }

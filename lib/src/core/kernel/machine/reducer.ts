@@ -50,7 +50,7 @@ import type { Cancellation } from "./input.ts";
 import type { EffectResponse } from "./response.ts";
 import type { ResponseStatus, Transition, Turn, TurnInput, TurnMachineConfig, TurnPolicy } from "./turn.ts";
 
-import { exactSum, MisuseError, noUsage } from "../../model/internal.ts";
+import { exactSum, invalidArgument, noUsage } from "../../model/internal.ts";
 import { describe, isPlainObject } from "../../model/parse/reading.ts";
 import { isHistory, startHistory } from "../history/history.ts";
 import { append, emptyList } from "../history/shared-list.ts";
@@ -164,7 +164,7 @@ export function responseStatus(turn: Turn<TurnProtocol>, response: EffectRespons
 function checkResponse(caller: string, response: unknown): void {
   if (isPlainObject(response)) return;
   const message = `${caller}: the response must be an object with the type and the id of a response, not ${describe(response)}`;
-  throw new MisuseError("invalid_argument", message);
+  throw invalidArgument(message);
 }
 
 /**
@@ -173,7 +173,7 @@ function checkResponse(caller: string, response: unknown): void {
 function checkRevision(caller: string, revision: number): void {
   if (revision <= kernelRevision) return;
   const supported = `this release supports revisions up to ${kernelRevision}`;
-  throw new MisuseError("invalid_argument", `${caller}: the turn has kernel revision ${revision}; ${supported}`);
+  throw invalidArgument(`${caller}: the turn has kernel revision ${revision}; ${supported}`);
 }
 
 function applyResponse<P extends TurnProtocol, R extends EffectResponse["type"]>(

@@ -53,7 +53,7 @@ import { callEffectId } from "./turn.ts";
 
 /**
  * The functions for code cells (cells.ts) that a builder passes to the functions that change it. Cells call those
- * functions in turn, and modules must not import each other in a cycle.
+ * functions too, and modules must not import each other in a cycle.
  */
 export type CodeCells = {
   readonly start: <P extends TurnProtocol>(

@@ -6,7 +6,7 @@ import type { TurnHistory } from "../history/history.ts";
 import type { CallAnswer } from "../machine/input.ts";
 import type { ApprovedCall, TurnInput } from "../machine/turn.ts";
 
-import { canonicalJson, MisuseError } from "../../model/internal.ts";
+import { canonicalJson, invalidArgument } from "../../model/internal.ts";
 import { settledAnswer, unrunOutcome } from "./tool-answer.ts";
 
 /** A call without an answer. `slot`: its index among the calls of its reply or its cell. */
@@ -78,15 +78,12 @@ function matchAnswers(open: readonly OpenCall[], answers: readonly CallAnswer[])
   const [stray] = unmatched;
   if (stray !== undefined) {
     const { id, name } = stray.call;
-    throw new MisuseError(
-      "invalid_argument",
-      `startTurn: an answer names the call "${id}" of ${name}, which is not open`,
-    );
+    throw invalidArgument(`startTurn: an answer names the call "${id}" of ${name}, which is not open`);
   }
   return matched.map((answer, index) => {
     if (answer !== undefined) return answer;
     const { id = "", name = "" } = open[index]?.call ?? {};
-    throw new MisuseError("invalid_argument", `startTurn: the call "${id}" of ${name} is open and has no answer`);
+    throw invalidArgument(`startTurn: the call "${id}" of ${name} is open and has no answer`);
   });
 }
 

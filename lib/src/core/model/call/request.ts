@@ -111,10 +111,12 @@ export type StructuredFormat = Infer<typeof jsonObjectFormatFields> | JsonSchema
 /** The format of the answer: text, any JSON object, or JSON that conforms to a schema. */
 export type ResponseFormat = Infer<typeof textFormatFields> | StructuredFormat;
 
+const structuredFormats = { json_object: object(jsonObjectFormatFields), json_schema: jsonSchemaFormatShape };
+
+export const structuredFormatShape: Shape<StructuredFormat> = variant("type", structuredFormats);
 export const responseFormatShape: Shape<ResponseFormat> = variant("type", {
   text: object(textFormatFields),
-  json_object: object(jsonObjectFormatFields),
-  json_schema: jsonSchemaFormatShape,
+  ...structuredFormats,
 });
 
 const requestFields = {

@@ -16,7 +16,7 @@ import type { Infer, Shape } from "../parse/shape.ts";
 
 import { validationFailure } from "../failure/failures.ts";
 import { failed, ok } from "../failure/result.ts";
-import { emptyObject, isJsonArray } from "../parse/json.ts";
+import { emptyObject, isJsonArray, isObject } from "../parse/json.ts";
 import { construct, count, fallback, jsonObject, nullable, number, object } from "../parse/shape.ts";
 
 const usageFields = {
@@ -125,6 +125,11 @@ export function exactSum(left: Usage, right: Usage): Usage | null {
   return isExact(sum, true) && isExact(sum.toolUsage, false) && isExact(sum.extra, false) ? sum : null;
 }
 
+/** The sum of two usages, or the first one if a count of the sum would overflow. */
+export function boundedSum(sum: Usage, more: Usage): Usage {
+  return exactSum(sum, more) ?? sum;
+}
+
 function sumOf(left: Usage, right: Usage): Usage {
   return {
     inputTokens: addKnown(left.inputTokens, right.inputTokens),
@@ -206,8 +211,7 @@ function addNumbers(left: JsonObject, right: JsonObject): JsonObject {
 
 function addValues(left: Json, right: Json): Json {
   if (typeof left === "number" && typeof right === "number") return left + right;
-  const [leftFields, rightFields] = [fieldsOf(left), fieldsOf(right)];
-  if (leftFields !== null && rightFields !== null) return addNumbers(leftFields, rightFields);
+  if (isObject(left) && isObject(right)) return addNumbers(left, right);
   const [leftCounts, rightCounts] = [modalityCounts(left), modalityCounts(right)];
   if (leftCounts === null || rightCounts === null) return right;
   const sums = new Map<Json | undefined, JsonObject>();
@@ -218,20 +222,12 @@ function addValues(left: Json, right: Json): Json {
   return [...sums.values()];
 }
 
-/** The value if it is an object, otherwise `null`. */
-function fieldsOf(value: Json): JsonObject | null {
-  return typeof value === "object" && value !== null && !isJsonArray(value) ? value : null;
-}
-
 /**
  * The items of a list of counts by modality; `null`: it is another value. Other lists are not joined: they could grow
  * with every step of a turn.
  */
 function modalityCounts(value: Json): readonly JsonObject[] | null {
   if (!isJsonArray(value)) return null;
-  const items = value.flatMap((item): readonly JsonObject[] => {
-    const fields = fieldsOf(item);
-    return typeof fields?.["modality"] === "string" ? [fields] : [];
-  });
+  const items = value.filter((item) => isObject(item)).filter(({ modality }) => typeof modality === "string");
   return items.length === value.length ? items : null;
 }

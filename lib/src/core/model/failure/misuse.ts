@@ -32,3 +32,8 @@ export class MisuseError extends Error {
     this.path = options.path ?? [];
   }
 }
+
+/** The error for an argument that cannot be used. `path`: its position; empty for the argument itself. */
+export function invalidArgument(message: string, path: Path = []): MisuseError {
+  return new MisuseError("invalid_argument", message, { path });
+}

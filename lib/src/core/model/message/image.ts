@@ -4,7 +4,7 @@
 import type { Result } from "../failure/result.ts";
 import type { ImageContent, ImageInput } from "./image-content.ts";
 
-import { MisuseError } from "../failure/misuse.ts";
+import { invalidArgument } from "../failure/misuse.ts";
 import { failed, ok } from "../failure/result.ts";
 import { construct } from "../parse/shape.ts";
 import { fromBase64, toBase64 } from "./base64.ts";
@@ -45,8 +45,7 @@ const mimeTypes: ReadonlyMap<string, string> = new Map([
  * is not a `Uint8Array`.
  */
 export function imageFromBinary(bytes: Uint8Array, mimeType: string): ImageContent {
-  if (!(bytes instanceof Uint8Array))
-    throw new MisuseError("invalid_argument", "imageFromBinary: bytes must be a Uint8Array");
+  if (!(bytes instanceof Uint8Array)) throw invalidArgument("imageFromBinary: bytes must be a Uint8Array");
   return imageFromBase64(toBase64(bytes), mimeType);
 }
 
@@ -56,7 +55,7 @@ export function imageFromBinary(bytes: Uint8Array, mimeType: string): ImageConte
  */
 export function imageFromBase64(data: string, mimeType: string): ImageContent {
   if (typeof mimeType !== "string") {
-    throw new MisuseError("invalid_argument", 'imageFromBase64: a MIME type is required, for example "image/png"');
+    throw invalidArgument('imageFromBase64: a MIME type is required, for example "image/png"');
   }
   return image({ source: { type: "base64", data }, mimeType });
 }

@@ -31,6 +31,11 @@ export function isPlainObject(value: unknown): value is { readonly [key: string]
   return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 
+/** Returns whether a value is an object of any class, as opposed to an array or a primitive value. */
+export function isObject(value: unknown): value is { readonly [key: string]: unknown } {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
 /** Returns whether a value is a JSON array. `Array.isArray` does not narrow a readonly array. */
 export function isJsonArray(value: Json | undefined): value is readonly Json[] {
   return Array.isArray(value);

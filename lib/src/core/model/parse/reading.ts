@@ -17,10 +17,10 @@ export type {
 export { environmentShape, executorShape, suspendedCellShape } from "../turn/environment.ts";
 export { eventShape, isModelEvent, modelEventShape } from "../turn/event.ts";
 export { failureShape, issueShape } from "../failure/failure.ts";
-export { describe, emptyObject, isPlainObject, keysOf } from "./json.ts";
+export { describe, emptyObject, isObject, isPlainObject, keysOf } from "./json.ts";
 export { assistantMessageShape, messageShape, toolAnswerFields, toolMessageShape } from "../message/message.ts";
 export { modelNameShape } from "../call/model-ref.ts";
-export { requestShape, responseFormatShape } from "../call/request.ts";
+export { requestShape, responseFormatShape, structuredFormatShape } from "../call/request.ts";
 
 export { budgets, cancelEvidenceShape, haltedReasonShape, outcomeShape } from "../turn/outcome.ts";
 export {
@@ -52,6 +52,7 @@ export {
   oneOfOr,
   optional,
   read,
+  readOrNull,
   required,
   settings,
   string,

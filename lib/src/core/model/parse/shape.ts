@@ -28,7 +28,7 @@ import type { Issue, IssueCode } from "../failure/issue.ts";
 import type { Json, JsonObject } from "./json.ts";
 
 import { renderIssue } from "../failure/issue.ts";
-import { MisuseError } from "../failure/misuse.ts";
+import { invalidArgument, MisuseError } from "../failure/misuse.ts";
 import { textHead } from "../message/truncate-text.ts";
 import { insteadOfStoring, isCredential } from "./credential.ts";
 import { describe, isPlainObject, ownValue } from "./json.ts";
@@ -483,6 +483,12 @@ export function read<T>(
   return value === invalid ? { issues: reading.issues } : { value };
 }
 
+/** Like `read`, for a value that counts as absent if it has issues. */
+export function readOrNull<T>(shape: Shape<T>, input: unknown): T | null {
+  const result = read(shape, input);
+  return "value" in result ? result.value : null;
+}
+
 /**
  * Builds a value from arguments of the program and fills in defaults. Throws `MisuseError` for fields that do not match
  * the shape.
@@ -491,7 +497,7 @@ export function construct<T>(name: string, shape: Shape<T>, fields: unknown): T 
   const result = read(shape, fields);
   if ("value" in result) return result.value;
   const [first] = result.issues;
-  if (first === undefined) throw new MisuseError("invalid_argument", `${name}: the value could not be read`);
+  if (first === undefined) throw invalidArgument(`${name}: the value could not be read`);
   throw new MisuseError(misuseOf(first.code), `${name}: ${result.issues.slice(0, 3).map(renderIssue).join("; ")}`, {
     path: first.path,
   });

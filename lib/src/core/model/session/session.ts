@@ -18,7 +18,7 @@ import type { SessionStatus } from "./session-status.ts";
 
 import { noUsage, usageShape } from "../call/usage.ts";
 import { failureShape } from "../failure/failure.ts";
-import { MisuseError } from "../failure/misuse.ts";
+import { invalidArgument } from "../failure/misuse.ts";
 import { assistantMessageShape, user } from "../message/message.ts";
 import { addMessage, thread, threadShape } from "../message/thread.ts";
 import { emptyObject, ownValue } from "../parse/json.ts";
@@ -31,7 +31,7 @@ import {
   nullable,
   object,
   oneOf,
-  read,
+  readOrNull,
   required,
   settings,
   string,
@@ -152,7 +152,7 @@ export function newSession<Context extends CallerContext>(
 export function newSession(fields?: SessionFields): Session<JsonObject>;
 export function newSession(fields: SessionFields & { readonly context?: CallerContext } = {}): Session {
   const { context = emptyObject, ...storedFields } = fields;
-  if (typeof context !== "object") throw new MisuseError("invalid_argument", "session: context must be an object");
+  if (typeof context !== "object") throw invalidArgument("session: context must be an object");
   return { ...construct("session", liveFields, storedFields), context };
 }
 
@@ -198,6 +198,5 @@ export function pendingToolCalls(session: Session): readonly PendingToolCall[] {
 
 /** Returns the failure that put a session into the status `error`, or `null`. */
 export function sessionError(session: Session): Failure | null {
-  const result = read(failureShape, ownValue(session.metadata, "error"));
-  return "value" in result ? result.value : null;
+  return readOrNull(failureShape, ownValue(session.metadata, "error"));
 }

@@ -2,7 +2,7 @@
 
 import type { PartInput, ToolMessage, UserPart } from "../message/message.ts";
 
-import { MisuseError } from "../failure/misuse.ts";
+import { invalidArgument } from "../failure/misuse.ts";
 import { toolMessageShape } from "../message/message.ts";
 import { isPlainObject, ownValue } from "../parse/json.ts";
 import { construct } from "../parse/shape.ts";
@@ -44,7 +44,7 @@ function contentOf(value: unknown): unknown {
   if (typeof value === "string" || (Array.isArray(value) && value.length > 0 && value.every(looksLikePart)))
     return value;
   const encoded = encodeToolValue(value);
-  if (!encoded.ok) throw new MisuseError("invalid_argument", `toolResult: ${encoded.failure.message}`);
+  if (!encoded.ok) throw invalidArgument(`toolResult: ${encoded.failure.message}`);
   const parts = toolValueParts(encoded.value);
   const [first] = parts;
   return parts.length === 1 && first?.type === "text" ? first.text : parts;

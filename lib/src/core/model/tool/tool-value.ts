@@ -19,7 +19,7 @@ import type { Result } from "../failure/result.ts";
 import type { ContentSource } from "../message/content-source.ts";
 import type { UserPart } from "../message/message.ts";
 import type { Json } from "../parse/json.ts";
-import type { Shape } from "../parse/shape.ts";
+import type { Infer, Shape } from "../parse/shape.ts";
 
 import { ToolError } from "../failure/errors.ts";
 import { renderPath } from "../failure/issue.ts";
@@ -36,7 +36,7 @@ import {
   maxNodes,
   nullable,
   object,
-  read,
+  readOrNull,
   required,
   string,
 } from "../parse/shape.ts";
@@ -73,18 +73,13 @@ export const maxToolValueDepth: number = maxJsonDepth;
 const attachmentMark: unique symbol = Symbol.for("everturn.attachment");
 const reservedKey = "$everturn";
 
-type StoredAttachment = {
-  readonly [reservedKey]: "attachment";
-  readonly source: ContentSource;
-  readonly mimeType: string | null;
-  readonly name: string | null;
-};
-
-const attachmentShape = object<Omit<StoredAttachment, typeof reservedKey>>({
+const attachmentFields = {
   source: required(contentSourceShape),
   mimeType: fallback(nullable(string), null),
   name: fallback(nullable(string), null),
-});
+};
+type AttachmentFields = Infer<typeof attachmentFields>;
+const attachmentShape = object(attachmentFields);
 
 /**
  * Builds a file or image that a tool handler returns, alone or anywhere inside an object. The model receives it as
@@ -187,7 +182,7 @@ class Encoding {
   #attachment(value: Attachment, depth: number): Json {
     this.#checkDepth(depth + 1);
     const { source, mimeType, name } = value;
-    const fields = readAttachment({ source, mimeType, name });
+    const fields = readOrNull(attachmentShape, { source, mimeType, name });
     if (fields === null) throw refusal(this.#path, "an attachment without a valid source");
     return { [reservedKey]: "attachment", ...fields };
   }
@@ -198,11 +193,6 @@ class Encoding {
     this.#path.pop();
     return encoded;
   }
-}
-
-function readAttachment(fields: unknown): Omit<StoredAttachment, typeof reservedKey> | null {
-  const result = read(attachmentShape, fields);
-  return "value" in result ? result.value : null;
 }
 
 /**
@@ -267,7 +257,7 @@ function malformed(path: Path, why: string): ToolError {
 
 /** What an object in the stored form stands for. */
 type StoredObject =
-  | ({ readonly type: "attachment" } & Omit<StoredAttachment, typeof reservedKey>)
+  | ({ readonly type: "attachment" } & AttachmentFields)
   | { readonly type: "entries"; readonly entries: { readonly [key: string]: Json } }
   | { readonly type: "malformed"; readonly why: string };
 
@@ -276,12 +266,8 @@ function readStoredObject(value: { readonly [key: string]: Json }): StoredObject
   const { [reservedKey]: tag, ...fields } = value;
   switch (tag) {
     case "attachment": {
-      const { source, mimeType = null, name = null, ...others } = fields;
-      const hasOthers = Object.keys(others).length > 0;
-      const parsed = read(contentSourceShape, source);
-      return !hasOthers && "value" in parsed && isTextOrNull(mimeType) && isTextOrNull(name)
-        ? { type: "attachment", source: parsed.value, mimeType, name }
-        : { type: "malformed", why: "malformed attachment" };
+      const stored = readOrNull(attachmentShape, fields);
+      return stored === null ? { type: "malformed", why: "malformed attachment" } : { type: "attachment", ...stored };
     }
     case "object": {
       const { entries, ...others } = fields;
@@ -292,10 +278,6 @@ function readStoredObject(value: { readonly [key: string]: Json }): StoredObject
     default:
       return { type: "malformed", why: `unknown value of ${reservedKey}` };
   }
-}
-
-function isTextOrNull(value: Json): value is string | null {
-  return value === null || typeof value === "string";
 }
 
 /**
@@ -359,7 +341,7 @@ class PartWriter {
 }
 
 /** An attachment with an image MIME type becomes an image part, any other a file part. */
-function attachmentPart({ source, mimeType, name }: Omit<StoredAttachment, typeof reservedKey>): UserPart {
+function attachmentPart({ source, mimeType, name }: AttachmentFields): UserPart {
   if (mimeType?.startsWith("image/") === true) return imagePart({ source, mimeType });
   return filePart(source, { mimeType, name });
 }

@@ -9,15 +9,16 @@
 //   3. Deltas are advisory: the `*_completed` event of a block replaces the sum of its deltas.
 
 import type { FinishReason } from "../call/finish-reason.ts";
+import type { ModelReply } from "../call/reply.ts";
 import type { TextPhase } from "../message/part.ts";
 import type { Infer, InferUnion, Shape, WordOf } from "../parse/shape.ts";
 
 import { finishReasons } from "../call/finish-reason.ts";
-import { replyShape, structuredOutputShape } from "../call/reply.ts";
+import { replyShape, replyText, structuredOutputShape } from "../call/reply.ts";
 import { noUsage, usageShape } from "../call/usage.ts";
 import { warningShape } from "../call/warning.ts";
 import { failureShape } from "../failure/failure.ts";
-import { assistantMessageShape, messageShape, toolAnswerFields } from "../message/message.ts";
+import { assistant, assistantMessageShape, messageShape, toolAnswerFields } from "../message/message.ts";
 import { textPhases } from "../message/part.ts";
 import { providerReplayShape, providerRouteShape } from "../message/provider-replay.ts";
 import { threadShape } from "../message/thread.ts";
@@ -302,6 +303,19 @@ export const eventTypes: readonly TurnEvent["type"][] = keysOf(events);
  */
 export function isEvent(value: unknown): boolean {
   return "value" in read(eventShape, value);
+}
+
+/** The event of a completed reply. A reply without a message is rendered from its text and tool calls. */
+export function messageCompleted(reply: ModelReply): MessageCompleted {
+  const { finishReason, rawFinishReason, requestId, id: responseId, model, route, output, metadata } = reply;
+  const message = reply.message ?? assistant(replyText(reply) ?? "", { toolCalls: reply.toolCalls });
+  const ofProvider = { rawFinishReason, requestId, responseId, model, route };
+  return { type: "message_completed", message, finishReason, ...ofProvider, output, metadata };
+}
+
+/** Returns whether an event ends the reply of a model (E1). */
+export function isTerminal({ type }: ModelEvent): boolean {
+  return type === "message_completed" || type === "error";
 }
 
 /** Returns whether a value can be read as an event of a model call. */

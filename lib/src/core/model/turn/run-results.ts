@@ -9,7 +9,7 @@ import { modelReply, replyShape } from "../call/reply.ts";
 import { noUsage, usageShape } from "../call/usage.ts";
 import { causeShape, failureShape } from "../failure/failure.ts";
 import { renderIssue } from "../failure/issue.ts";
-import { MisuseError } from "../failure/misuse.ts";
+import { invalidArgument } from "../failure/misuse.ts";
 import { assistantMessageShape, toolMessageShape } from "../message/message.ts";
 import { thread, threadShape } from "../message/thread.ts";
 import {
@@ -178,9 +178,7 @@ export function chatResult(
   if (!("value" in checked)) {
     const [first] = checked.issues;
     const why = first === undefined ? "it has the wrong shape" : renderIssue(first);
-    throw new MisuseError("invalid_argument", `chatResult: the outcome is invalid: ${why}`, {
-      path: ["outcome", ...(first?.path ?? [])],
-    });
+    throw invalidArgument(`chatResult: the outcome is invalid: ${why}`, ["outcome", ...(first?.path ?? [])]);
   }
   return construct("chatResult", chatResultShape, { ...fields, outcome, haltedReason: haltedReasonOf(checked.value) });
 }

@@ -6,7 +6,7 @@ import type { RunPlan } from "../plan/plan.ts";
 import type { Inbox } from "../ports/ports.ts";
 
 import { checkpointDelivered, historyThread } from "../../kernel/internal.ts";
-import { blankUserIssues, message, MisuseError, renderIssue, ValidationError } from "../../model/internal.ts";
+import { blankUserIssues, invalidArgument, message, renderIssue, ValidationError } from "../../model/internal.ts";
 import { array, describe, isPlainObject, read, turnCauseShape } from "../../model/parse/reading.ts";
 
 /** Calls `beforeTurn`: the response to the checkpoint with the id `id`. */
@@ -54,7 +54,7 @@ const inputFields = ["messages", "transientMessages", "turnCauses"] as const;
 function checkDirective(hook: string, directive: unknown): void {
   if (directive === null || directive === undefined) return;
   const refuse = (what: string, path: readonly string[] = []) => {
-    throw new MisuseError("invalid_argument", `${hook}: ${what}`, { path });
+    throw invalidArgument(`${hook}: ${what}`, path);
   };
   if (!isPlainObject(directive)) {
     return refuse(`returned ${describe(directive)}; return null, input for the turn, or { type: "abort", reason }`);

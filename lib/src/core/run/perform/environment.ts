@@ -5,7 +5,7 @@ import type { Environment } from "../../model/internal.ts";
 import type { RunPlan } from "../plan/plan.ts";
 
 import { priceOf, withCatalogData } from "../../engine/internal.ts";
-import { MisuseError } from "../../model/internal.ts";
+import { invalidArgument } from "../../model/internal.ts";
 
 /**
  * Returns the changed environment, or `null` for no change. Fails the turn with `unknown_price` if a cost budget is set
@@ -44,7 +44,7 @@ export async function performEnvironment(
 
   function specOf(name: string) {
     const tool = engineTools.find((candidate) => candidate.name === name);
-    if (tool === undefined) throw new MisuseError("invalid_argument", `prepareStep: the engine has no tool "${name}"`);
+    if (tool === undefined) throw invalidArgument(`prepareStep: the engine has no tool "${name}"`);
     return tool;
   }
 }

@@ -19,7 +19,15 @@
 //      discarded is paid for. It reaches the collector at once, because a cancel may follow.
 //   2. A request that a middleware changed is validated before it reaches the adapter.
 
-import type { Middleware, ModelCall, NextModel, NextTool, ToolContext, WrappedCall } from "../../engine/internal.ts";
+import type {
+  Middleware,
+  ModelCall,
+  ModelStream,
+  NextModel,
+  NextTool,
+  ToolContext,
+  WrappedCall,
+} from "../../engine/internal.ts";
 import type { MiddlewareNote } from "../../kernel/internal.ts";
 import type {
   Json,
@@ -38,7 +46,7 @@ import { failureWithoutKey, withCosts } from "../../engine/internal.ts";
 import {
   adapterFailure,
   exactSum,
-  MisuseError,
+  invalidArgument,
   noUsage,
   orThrow,
   renderIssue,
@@ -54,8 +62,6 @@ import {
   usageShape,
 } from "../../model/parse/reading.ts";
 import { RecordFailure } from "./reference.ts";
-
-type ModelStream = AsyncIterable<readonly ModelEvent[]>;
 
 /**
  * The largest number of notes in a response. Later ones are dropped: a middleware must not make a journal row
@@ -135,10 +141,7 @@ export class MiddlewareChain {
       return next(request);
     });
     if (!isStream(stream)) {
-      throw new MisuseError(
-        "invalid_argument",
-        `middleware "${middleware.name}": model has to return a stream of events`,
-      );
+      throw invalidArgument(`middleware "${middleware.name}": model has to return a stream of events`);
     }
     try {
       yield* stream;
@@ -166,7 +169,7 @@ export class MiddlewareChain {
           });
           // The caller checks other values of programs without a compiler.
           if (outcome !== undefined) return outcome;
-          throw new MisuseError("invalid_argument", `middleware "${middleware.name}": tool has to return an outcome`);
+          throw invalidArgument(`middleware "${middleware.name}": tool has to return an outcome`);
         } finally {
           counter.ended();
         }
@@ -201,7 +204,7 @@ export class MiddlewareChain {
       clock,
       note: (action, details = {}) => {
         if (typeof action !== "string" || !("value" in read(jsonObject, details))) {
-          throw new MisuseError("invalid_argument", `middleware "${name}": a note has to be a text with JSON details`);
+          throw invalidArgument(`middleware "${name}": a note has to be a text with JSON details`);
         }
         const { length } = JSON.stringify(details);
         const kept = length > maxNoteLength ? { omittedCharacters: length } : details;
@@ -231,7 +234,7 @@ export class MiddlewareChain {
     if (isPlainObject(stored) && "value" in stored) return stored["value"];
     const done = read(json, await work());
     if (!("value" in done)) {
-      throw new MisuseError("invalid_argument", `middleware "${name}": the value of once has to be JSON`);
+      throw invalidArgument(`middleware "${name}": the value of once has to be JSON`);
     }
     try {
       await this.#scope.record(this.#effectId, record, { value: done.value });
@@ -282,7 +285,7 @@ class ModelMeter {
   add(usage: Usage): void {
     const parsed = read(usageShape, usage);
     if ("issues" in parsed) {
-      throw new MisuseError("invalid_argument", `middleware: addUsage: ${parsed.issues.map(renderIssue).join("; ")}`);
+      throw invalidArgument(`middleware: addUsage: ${parsed.issues.map(renderIssue).join("; ")}`);
     }
     this.#set(this.#usages.length, parsed.value);
   }

@@ -24,7 +24,7 @@ import {
   nullable,
   number,
   object,
-  read,
+  readOrNull,
   replyShape,
   required,
   usageShape,
@@ -67,9 +67,7 @@ export function readModelAttempt(stored: Json): ModelAttempt | null {
 
 /** Parses a record; `null` if there is none or it does not have this shape. */
 export function readRecord<T>(shape: Shape<T>, stored: Json): T | null {
-  if (stored === null) return null;
-  const record = read(shape, stored);
-  return "value" in record ? record.value : null;
+  return stored === null ? null : readOrNull(shape, stored);
 }
 
 /** The wait after an attempt. */

@@ -29,7 +29,7 @@ import {
   toolFailure,
   toolOutcomeParts,
 } from "../../model/internal.ts";
-import { read, toolMessageShape, toolOutcomeShape } from "../../model/parse/reading.ts";
+import { read, readOrNull, toolMessageShape, toolOutcomeShape } from "../../model/parse/reading.ts";
 import { encodeAsJson } from "./encode-result.ts";
 
 /** The result of a handler, or of a decision not to run it, before `afterTool` and `onToolError` are applied. */
@@ -294,8 +294,8 @@ function failureOfToolError(error: unknown): ToolFailure | null {
 
 /** Checks the output of an encoder: it must be text, or parts that a user message may have. */
 function checkedContent(content: ToolMessage["content"]): ToolMessage["content"] {
-  const message = read(toolMessageShape, { role: "tool", toolCallId: "x", content });
-  if ("value" in message) return message.value.content;
+  const message = readOrNull(toolMessageShape, { role: "tool", toolCallId: "x", content });
+  if (message !== null) return message.content;
   throw new TypeError("a tool result encoder must return text or a list of parts");
 }
 

@@ -11,9 +11,8 @@ import type { RunSpans } from "../run-spans.ts";
 import type { CancelGrace } from "./cancel-grace.ts";
 import type { MiddlewareChain } from "./middleware-chain.ts";
 
-import { encodeToolValue, handlerWait, noUsage } from "../../model/internal.ts";
-import { jsonObject, read } from "../../model/parse/reading.ts";
-import { addUsage } from "../run-lifetime.ts";
+import { boundedSum, encodeToolValue, handlerWait, noUsage } from "../../model/internal.ts";
+import { jsonObject, readOrNull } from "../../model/parse/reading.ts";
 
 /** What the run provides to its tool calls. */
 export type ToolPorts = {
@@ -57,8 +56,7 @@ export type InnerWait = Pick<ToolWaits, "reason" | "question" | "opts" | "path" 
  * is read as empty.
  */
 export function innerHints({ inner = {} }: JsonObject): JsonObject {
-  const parsed = read(jsonObject, inner);
-  return "value" in parsed ? parsed.value : {};
+  return readOrNull(jsonObject, inner) ?? {};
 }
 
 /** A live event of a call, without the fields that identify the call. */
@@ -124,12 +122,12 @@ export class ToolJob<Context extends CallerContext> {
 
   /** The usage of the call so far, over all attempts. */
   get spent(): Usage {
-    return addUsage(this.#earlierUsage, this.usage);
+    return boundedSum(this.#earlierUsage, this.usage);
   }
 
   /** Adds usage to the current attempt. */
   addUsage(usage: Usage): void {
-    this.usage = addUsage(this.usage, usage);
+    this.usage = boundedSum(this.usage, usage);
     this.ports.unsettled.set(this.effect.id, this.spent);
   }
 

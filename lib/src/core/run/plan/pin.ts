@@ -15,7 +15,7 @@ import type { PlanDetails } from "./plan.ts";
 
 import { clientTools, hostedTools, isOwnProtocol, resolveModel, specOf, toJsonSchema } from "../../engine/internal.ts";
 import { withoutForcedChoice } from "../../kernel/internal.ts";
-import { MisuseError, request as modelRequest, ValidationError } from "../../model/internal.ts";
+import { invalidArgument, request as modelRequest, ValidationError } from "../../model/internal.ts";
 import { defaultCancelGraceMs, noLimit, pinnedProtocol } from "./pinned.ts";
 import { requestParams } from "./plan-options.ts";
 
@@ -89,7 +89,7 @@ function checkOwnOptions(protocol: string, options: { readonly [name: string]: u
   if (name === undefined) return;
   const instead = `a protocol that wraps the chat protocol sets it: chatProtocol({ ${name} })`;
   const message = `${name} is an option of the built-in protocols, which the protocol ${JSON.stringify(protocol)} does not read; ${instead}`;
-  throw new MisuseError("invalid_argument", message, { path: [name] });
+  throw invalidArgument(message, [name]);
 }
 
 /**
@@ -114,10 +114,9 @@ function listedSpecs(specs: readonly ToolSpec[], listedTools: readonly ProviderT
   const listed = clientTools(listedTools).map(specOf);
   const repeated = listed.find(({ name }) => specs.some((spec) => spec.name === name));
   if (repeated === undefined) return listed;
-  throw new MisuseError(
-    "invalid_argument",
+  throw invalidArgument(
     `the tool "${repeated.name}" is in tools and in providerTools; build one tool: providerTool({ provider, name, options, handler })`,
-    { path: ["providerTools"] },
+    ["providerTools"],
   );
 }
 

@@ -34,8 +34,8 @@ import {
   runOptionNames,
   runOptionTable,
 } from "../../engine/internal.ts";
-import { MisuseError } from "../../model/internal.ts";
-import { isPlainObject } from "../../model/parse/reading.ts";
+import { invalidArgument, MisuseError } from "../../model/internal.ts";
+import { isObject, isPlainObject } from "../../model/parse/reading.ts";
 
 /**
  * The options of a run, each from the first source that sets it. An option that no source sets is absent, unless the
@@ -141,10 +141,10 @@ const hookRules: Rules<Hooks> = {
  */
 export function checkCall(engine: unknown, options: unknown): void {
   if (typeof engine !== "object" || engine === null || !("adapter" in engine) || !("clock" in engine)) {
-    throw new MisuseError("invalid_argument", "the first argument must be an engine: engine({ adapter, model, … })");
+    throw invalidArgument("the first argument must be an engine: engine({ adapter, model, … })");
   }
   if (typeof options !== "object" || options === null) {
-    throw new MisuseError("invalid_argument", "the options must be an object");
+    throw invalidArgument("the options must be an object");
   }
   const params = "params" in options && typeof options.params === "object" ? (options.params ?? {}) : {};
   const misplacedParam = Object.keys(params).find(isMisplacedParam);
@@ -179,7 +179,7 @@ export function requestParams(
   const { maxTurns: _, options: fromEngine = {}, ...settings } = { ...ofEngine, ...options.params };
   const merged: Record<string, JsonObject[string]> = {};
   const body: Record<string, JsonObject[string]> = {
-    ...(isMap(fromEngine) ? fromEngine : {}),
+    ...(isObject(fromEngine) ? fromEngine : {}),
     ...engine.options.options,
     ...request?.options,
     ...options.options,
@@ -201,9 +201,9 @@ export function requestParams(
 function mergeByProvider(...sources: readonly (JsonObject[string] | undefined)[]): JsonObject {
   const merged = new Map<string, JsonObject[string]>();
   for (const source of sources) {
-    for (const [provider, fields] of source !== undefined && isMap(source) ? Object.entries(source) : []) {
+    for (const [provider, fields] of source !== undefined && isObject(source) ? Object.entries(source) : []) {
       const earlier = merged.get(provider) ?? null;
-      merged.set(provider, isMap(earlier) && isMap(fields) ? { ...earlier, ...fields } : fields);
+      merged.set(provider, isObject(earlier) && isObject(fields) ? { ...earlier, ...fields } : fields);
     }
   }
   return Object.fromEntries(merged);
@@ -217,10 +217,6 @@ function fieldsIn(options: RequestOptions): JsonObject {
     if (value !== undefined && value !== null) fields[field] = value;
   }
   return fields;
-}
-
-function isMap(value: JsonObject[string]): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /**

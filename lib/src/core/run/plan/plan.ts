@@ -60,6 +60,7 @@ import {
   EngineError,
   errorFromFailure,
   fromMessages,
+  invalidArgument,
   MisuseError,
   noUsage,
   orThrow,
@@ -273,9 +274,7 @@ function activeOnly<Context extends CallerContext>(
   if (names === null) return tools;
   const missing = names.find((name) => tools.every((tool) => tool.name !== name));
   if (isNew && missing !== undefined) {
-    throw new MisuseError("invalid_argument", `activeTools: there is no tool ${JSON.stringify(missing)}`, {
-      path: ["activeTools"],
-    });
+    throw invalidArgument(`activeTools: there is no tool ${JSON.stringify(missing)}`, ["activeTools"]);
   }
   return tools.filter(({ name }) => names.includes(name));
 }

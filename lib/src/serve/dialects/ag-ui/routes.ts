@@ -8,7 +8,6 @@ import type { AgUiStream } from "./run.ts";
 
 import {
   bodyRoute,
-  checkEngineOf,
   contextOf,
   engineOfNew,
   failureOf,
@@ -27,6 +26,7 @@ export const agUiRoutes = (policy: ContentPolicy): readonly Route[] => [
     method: "POST",
     path: "/ag-ui",
     operationId: "runAgUi",
+    scope: "answer",
     summary:
       "Runs an agent by the AG-UI protocol: accepts the newest user message, answers to interrupts or results of the client's tools, and streams the turn. The thread is the session.",
     body: foreignBody,
@@ -38,13 +38,11 @@ export const agUiRoutes = (policy: ContentPolicy): readonly Route[] => [
   }),
 ];
 
-/** Reads the input and the engine of the session. Returns the function that starts the turn. */
+/** Reads the input. Returns the function that starts the turn. */
 async function postRun(call: RouteCall, body: JsonObject, policy: ContentPolicy): Promise<() => Promise<StreamedTurn>> {
   const { caller, sessions } = call;
   const input = readAgUiInput(body, defaultUiLimits, policy);
-  const view = caller.engines === undefined ? null : await sessions.get(input.threadId, { messages: 0 });
-  if (view !== null) checkEngineOf(caller, view.engine);
-  const engine = caller.engines === undefined || view !== null ? undefined : engineOfNew(caller, undefined);
+  const engine = engineOfNew(caller, undefined);
   const context = contextOf(caller);
   const start = { context, ...(engine === undefined ? {} : { engine }) };
   return async () => {

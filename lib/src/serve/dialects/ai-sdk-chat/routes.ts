@@ -21,7 +21,6 @@ import type { UiSdk } from "./translator.ts";
 import {
   bodyRoute,
   cancelAnswers,
-  checkEngineOf,
   checkQuery,
   contextOf,
   engineOfNew,
@@ -103,6 +102,7 @@ export const uiRoutes = (policy: ContentPolicy): readonly Route[] => [
     method: "POST",
     path: "/ui/chat",
     operationId: "postUiChat",
+    scope: "answer",
     summary:
       "Accepts the newest user message of a posted chat, or its answers to pending calls, and streams the turn. A message that is regenerated or edited continues the chat in a fork of the session.",
     body: foreignBody,
@@ -114,6 +114,7 @@ export const uiRoutes = (policy: ContentPolicy): readonly Route[] => [
     method: "GET",
     path: "/ui/chat/{id}/stream",
     operationId: "resumeUiChat",
+    scope: "read",
     summary: "Streams the open turn from the start of its message. 204 if no turn is open.",
     uses: "stream",
     answers: { 200: uiStream, 204: { description: "No turn is running." } },
@@ -126,6 +127,7 @@ export const uiRoutes = (policy: ContentPolicy): readonly Route[] => [
     method: "POST",
     path: "/ui/chat/{id}/stop",
     operationId: "stopUiChat",
+    scope: "write",
     uses: "cancel",
     summary: "Cancels the open turn of the chat. The client's `stop()` alone only closes its connection.",
     body: objectSchema<StopBody>({ turnId: optionalField(stringSchema) }),
@@ -136,6 +138,7 @@ export const uiRoutes = (policy: ContentPolicy): readonly Route[] => [
     method: "GET",
     path: "/ui/chat/{id}",
     operationId: "loadUiChat",
+    scope: "read",
     summary:
       "Returns the newest messages of the conversation as messages of the AI SDK. `previous` is the cursor `before` of the messages before them; null if there are none.",
     query: [beforeParameter],
@@ -154,7 +157,7 @@ export const uiRoutes = (policy: ContentPolicy): readonly Route[] => [
   }),
 ];
 
-/** Reads the engine of the chat. Returns the function that passes the post to the session. */
+/** Returns the function that passes the post to the session. */
 async function postChat(
   call: RouteCall,
   body: JsonObject,
@@ -162,7 +165,8 @@ async function postChat(
 ): Promise<() => Promise<StreamedTurn>> {
   const { limits, caller, sessions } = call;
   const { name = null } = caller;
-  const engine = await engineOfChat(call, body);
+  // For a new chat; an existing one has its own.
+  const engine = engineOfNew(caller, undefined);
   const { copiedLengthPerHour } = limits;
   const options = { turnContext: contextOf(caller) };
   const start = { context: contextOf(caller), ...(engine === undefined ? {} : { engine }) };
@@ -171,17 +175,4 @@ async function postChat(
     const stream = await postUiChat(sessions, body, posted);
     return { turn: stream.turn, stream: streamed(uiSource(stream), uiHeaders(call, stream)) };
   };
-}
-
-/**
- * The engine of a new chat; `undefined`: the default. Rejects with 403 if the caller may not use that of an existing
- * chat.
- */
-async function engineOfChat({ sessions, caller, limits }: RouteCall, { id }: JsonObject): Promise<string | undefined> {
-  if (caller.engines === undefined) return undefined;
-  const isId = typeof id === "string" && id !== "" && id.length <= limits.idLength;
-  // Branches of a chat have the engine of its first session.
-  const view = isId ? await sessions.get(id, { messages: 0 }) : null;
-  if (view !== null) checkEngineOf(caller, view.engine);
-  return view === null ? engineOfNew(caller, undefined) : undefined;
 }

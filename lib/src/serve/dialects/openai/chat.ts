@@ -87,16 +87,13 @@ export async function openaiChat(
   if (engine === null) return reject(unknownModel(request.model));
   const runOptions = optionsOf(engine, request);
   if (!runOptions.ok) return reject(runOptions.failure);
-  const abortController = new AbortController();
-  const abortRun = () => abortController.abort(signal?.reason);
-  if (signal?.aborted === true) abortRun();
-  signal?.addEventListener("abort", abortRun, { once: true });
-  const removeListener = () => signal?.removeEventListener("abort", abortRun);
+  const leaving = new AbortController();
+  const runSignal = signal === undefined ? leaving.signal : AbortSignal.any([signal, leaving.signal]);
   try {
     const plan = planRun(
       engine,
       request.messages,
-      { ...runOptions.value, context, signal: abortController.signal },
+      { ...runOptions.value, context, signal: runSignal },
       { verb: "chat" },
     );
     await options.admit?.(engine, request.model);
@@ -105,7 +102,6 @@ export async function openaiChat(
       const result = await streamPlan(plan, tenant).result;
       onUsage?.(result.usage, result.finalResponse?.model ?? null);
       const ending = endingOf(result, settings);
-      removeListener();
       if (ending.type === "failed") return reject(ending.errorResponse);
       return { type: "reply", status: 200, headers: {}, body: completionOf(result, ending.finishReason, settings) };
     }
@@ -113,12 +109,10 @@ export async function openaiChat(
     const first = await items.next();
     if (first.done !== true && first.value.type === "failed") {
       await items.return();
-      removeListener();
       return reject(first.value.errorResponse);
     }
-    return { type: "stream", frames: framesOf(first, items, { abortController, removeListener, onError }) };
+    return { type: "stream", frames: framesOf(first, items, leaving, onError) };
   } catch (error) {
-    removeListener();
     return reject(errorOfThrown(error, false));
   }
 }
@@ -215,27 +209,19 @@ async function* encodeRun(
 }
 
 /**
- * The SSE frames of a stream, beginning with an item that was read before. Leaving the iteration aborts the run, also
- * while it waits for the model.
+ * The SSE frames of a stream, beginning with an item that was read before. Leaving the iteration aborts the run with
+ * `leaving`, also while it waits for the model.
  */
 function framesOf(
   first: IteratorResult<EncodedItem, void>,
   items: AsyncGenerator<EncodedItem, void, void>,
-  {
-    abortController,
-    removeListener,
-    onError,
-  }: {
-    readonly abortController: AbortController;
-    readonly removeListener: () => void;
-    readonly onError: OpenaiChatOptions["onError"];
-  },
+  leaving: AbortController,
+  onError: OpenaiChatOptions["onError"],
 ): AsyncIterable<string> {
   let firstItem: IteratorResult<EncodedItem, void> | null = first;
   let isFinished = false;
   const finish = async (): Promise<void> => {
     isFinished = true;
-    removeListener();
     await items.return();
   };
   const next = async (): Promise<IteratorResult<string, undefined>> => {
@@ -253,7 +239,7 @@ function framesOf(
     return { done: false, value: renderError(error) };
   };
   const leaveStream = async (): Promise<IteratorResult<string, undefined>> => {
-    abortController.abort(new DOMException("the client left the stream", "AbortError"));
+    leaving.abort(new DOMException("the client left the stream", "AbortError"));
     await finish();
     return { done: true, value: undefined };
   };

@@ -13,6 +13,7 @@ import type {
   AdapterErrorReason,
   EngineErrorReason,
   Failure,
+  ImageAdapterErrorReason,
   Issue,
   Path,
   PendingToolCall,
@@ -103,20 +104,22 @@ export function errorOfFailure(failure: Failure, toolsRan: boolean): OpenaiError
   const cause = errorFromFailure(failure);
   switch (failure.type) {
     case "validation_error": {
-      if (validationStatuses[failure.reason] === 400) return errorOfIssues(failure.issues, code);
+      if (!causedByModel.includes(failure.reason)) return errorOfIssues(failure.issues, code);
       const message = `the model's answer does not conform to the schema: ${failure.issues.slice(0, 3).map(renderIssue).join("; ")}`;
       return openaiError(502, message, { code, headers: noRetry, cause });
     }
     case "adapter_error":
     case "image_adapter_error":
     case "stream_error": {
-      const status = failure.type === "stream_error" ? streamStatuses[failure.reason] : providerStatus(failure.reason);
+      const statuses: { readonly [reason: string]: number | undefined } =
+        failure.type === "stream_error" ? streamStatuses : adapterStatuses;
+      const status = statuses[code] ?? 502;
       const message = status === 400 ? failure.message : `the model call failed: ${code}`;
       return openaiError(status, message, { code, headers: retryHeaders(failure, status, toolsRan), cause });
     }
     case "engine_error": {
       const message = `this model is not configured correctly on the server: ${code}; the operator has to correct it`;
-      return openaiError(engineStatuses[failure.reason], message, { code, headers: noRetry, cause });
+      return openaiError(engineStatuses[failure.reason] ?? 500, message, { code, headers: noRetry, cause });
     }
     case "tool_error":
       return openaiError(500, `a tool of this model failed: ${code}`, { code, headers: noRetry, cause });
@@ -158,57 +161,25 @@ function quotaHeaders({ metadata }: Pick<Failure, "metadata">): OpenaiErrorRespo
   return retryHeaders({ retryable: true, retryAfterMs }, 429, false);
 }
 
-/** The status for a failed provider call. A provider key that is rejected is 502 (rule 2). */
-function providerStatus(reason: AdapterErrorReason | "unsupported_operation"): number {
-  return reason === "unsupported_operation" ? 400 : adapterStatuses[reason];
-}
-
-const adapterStatuses: { readonly [R in AdapterErrorReason]: number } = {
+/** The statuses of failed provider calls that are not 502, which is also that of a rejected provider key (rule 2). */
+const adapterStatuses: { readonly [R in AdapterErrorReason | ImageAdapterErrorReason]?: number } = {
   rate_limited: 429,
-  authentication_failed: 502,
   invalid_request: 400,
   provider_unavailable: 503,
   context_length_exceeded: 400,
   content_filter: 400,
   timeout: 504,
-  network_error: 502,
-  malformed_response: 502,
   unsupported_feature: 400,
+  unsupported_operation: 400,
   no_scripted_response: 500,
-  unknown: 502,
 };
+const streamStatuses: { readonly [R in StreamErrorReason]?: number } = { cancelled: 499, timeout: 504 };
 
-const streamStatuses: { readonly [R in StreamErrorReason]: number } = {
-  adapter_error: 502,
-  cancelled: 499,
-  timeout: 504,
-  malformed_event: 502,
-  interrupted: 502,
-  unknown: 502,
-};
-
-const engineStatuses: { readonly [R in EngineErrorReason]: number } = {
-  missing_adapter: 500,
-  missing_stream_adapter: 500,
-  missing_model: 500,
-  missing_key: 500,
+/** The statuses of errors of an engine that are not 500. */
+const engineStatuses: { readonly [R in EngineErrorReason]?: number } = {
   unknown_tool: 502,
-  invalid_engine: 500,
   unsupported_response_format: 400,
-  no_image_adapter: 500,
-  unknown_price: 500,
 };
 
-const validationStatuses: { readonly [R in ValidationErrorReason]: 400 | 502 } = {
-  invalid_request: 400,
-  invalid_message: 400,
-  invalid_tool: 400,
-  invalid_thread: 400,
-  invalid_session: 400,
-  invalid_session_input: 400,
-  unsupported_capability: 400,
-  invalid_image_request: 400,
-  invalid_data: 400,
-  invalid_output: 502,
-  invalid_usage: 502,
-};
+/** What the model has caused; the caller has caused everything else that is not valid. */
+const causedByModel: readonly ValidationErrorReason[] = ["invalid_output", "invalid_usage"];

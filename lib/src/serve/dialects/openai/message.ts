@@ -33,7 +33,7 @@ import {
   jsonObject,
   object,
   oneOf,
-  read,
+  readOrNull,
   required,
   string,
   variant,
@@ -223,6 +223,5 @@ function bytesIn(url: string): { readonly mimeType: string | null; readonly data
 
 /** Converts a call. `arguments` is `null` if the text is not a JSON object within the limits of stored data. */
 function callOf({ id, function: { name, arguments: rawArguments } }: PostedCall): ToolCallInput {
-  const parsed = read(jsonObject, objectIn(rawArguments));
-  return { id, name, arguments: "value" in parsed ? parsed.value : null, rawArguments };
+  return { id, name, arguments: readOrNull(jsonObject, objectIn(rawArguments)), rawArguments };
 }

@@ -82,6 +82,7 @@ export function openaiRoutes(engines: OpenaiEngines, options: DialectSettings): 
       method: "POST",
       path: "/v1/chat/completions",
       operationId: "createChatCompletion",
+      scope: "write",
       summary: "Creates a chat completion in OpenAI's format. Stateless: only its usage is stored.",
       body: foreignBody,
       uses: "run",
@@ -111,6 +112,7 @@ export function openaiRoutes(engines: OpenaiEngines, options: DialectSettings): 
       path: "/v1/models",
       uses: "nothing",
       operationId: "listModels",
+      scope: "read",
       summary: "Lists the models in OpenAI's format.",
       answers: { 200: jsonAnswer("A list.", { type: "object", required: ["object", "data"] }) },
       handle: async ({ caller }) => json(openaiModels(enginesOf(engines, caller))),
@@ -120,6 +122,7 @@ export function openaiRoutes(engines: OpenaiEngines, options: DialectSettings): 
       path: "/v1/models/{model}",
       uses: "nothing",
       operationId: "getModel",
+      scope: "read",
       summary: "Returns one model in OpenAI's format.",
       answers: { 200: jsonAnswer("A model.", { type: "object", required: ["id"] }), default: error },
       handle: async ({ caller, param }) => {

@@ -1,7 +1,7 @@
 // Generates the OpenAPI 3.1 document from the route table that the handler serves.
 
 import type { JsonObject } from "../../../core/model/internal.ts";
-import type { ResponseDescription } from "../../contract/internal.ts";
+import type { OperationScope, ResponseDescription, Scope } from "../../contract/internal.ts";
 import type { Route } from "../routes/route.ts";
 
 import { resultRef, resultSchemas } from "../../contract/internal.ts";
@@ -37,7 +37,7 @@ export function openapi(routes: readonly Route[], base: string): JsonObject {
  * One operation: parameters from path, query and idempotency key; successful responses from the route; `default` for
  * failures.
  */
-function operation({ path, operationId, summary, access, query, body, keyed, answers }: Route): JsonObject {
+function operation({ path, operationId, summary, scope, query, body, keyed, answers }: Route): JsonObject {
   const pathParameters = [...path.matchAll(/\{(\w+)\}/g)].map(([, name = ""]) => ({
     name,
     in: "path",
@@ -53,7 +53,8 @@ function operation({ path, operationId, summary, access, query, body, keyed, ans
   return {
     operationId,
     summary,
-    ...(access === "open" ? { security: [] } : {}),
+    // OpenAPI 3.1: the names beside a scheme of the type `http` are the roles that it needs. Each entry is an alternative.
+    security: scopesOf(scope).map((name) => ({ bearer: [name] })),
     parameters: [...pathParameters, ...queryParameters, ...headerParameters],
     ...(body === null ? {} : { requestBody: { content: { "application/json": { schema: body } } } }),
     responses: {
@@ -66,6 +67,12 @@ function operation({ path, operationId, summary, access, query, body, keyed, ans
       ),
     },
   };
+}
+
+/** The scopes of which a caller needs one. */
+function scopesOf(scope: OperationScope): readonly Scope[] {
+  if (scope === "open") return [];
+  return scope === "answer" ? ["write", "decide"] : [scope];
 }
 
 function withSchemas(content: { readonly [mediaType: string]: JsonObject }): JsonObject {

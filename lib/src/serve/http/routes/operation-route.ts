@@ -13,7 +13,6 @@ import type { PermittedCall, Route, RouteCall } from "./route.ts";
 
 import { isPlainObject } from "../../../core/model/parse/reading.ts";
 import { withoutBody } from "../../contract/internal.ts";
-import { checkEngineOf } from "../auth.ts";
 import { HttpError } from "../failure.ts";
 import { readBody, readQuery } from "../input.ts";
 import { inPagePermit, inStreamPermit, inTurnPermit, releaseOnError, streamed } from "./permits.ts";
@@ -73,7 +72,7 @@ export function routesOf<Table extends { readonly [name: string]: AnyOperation }
   implementations: Implementations<Table>,
 ): readonly Route[] {
   return Object.entries<AnyOperation>(operations).map(([operationId, operation]) => {
-    const { uses = "page", access = "caller", summary, method, path, answers, idempotent } = operation;
+    const { uses = "page", scope, operator = false, summary, method, path, answers, idempotent } = operation;
     const query: { readonly [name: string]: QueryField<unknown> } = operation.query ?? {};
     const schema = operation.body(parts);
     // The type of `implementations` pairs each operation with its implementation, which the compiler cannot infer for
@@ -82,7 +81,8 @@ export function routesOf<Table extends { readonly [name: string]: AnyOperation }
     return {
       operationId,
       summary,
-      access,
+      scope,
+      operator,
       method,
       path,
       answers: answers.responses,
@@ -104,7 +104,7 @@ export function routesOf<Table extends { readonly [name: string]: AnyOperation }
           query: readQuery(parameters, operation.query, limits.idLength),
           body: readBody(schema, call.input),
         };
-        if (operation.drives === true) await checkEngine(call, read.body);
+        if (path.includes("{id}")) await checkEngine(call, read.body);
         const run = () => implementation({ ...call, ...read });
         return answer(uses, { call, run, status: Number(Object.keys(answers.responses)[0]) });
       }),
@@ -185,19 +185,16 @@ async function* textsFrom<T>(
 
 /**
  * The engine belongs to the session: a request may name it, and cannot choose another one, with other limits and
- * schemas. Rejects with 403 also if the caller may not use it. A session that does not exist is left to the verb.
+ * schemas. A session that does not exist is left to the verb.
  */
 async function checkEngine(call: PermittedCall, body: unknown): Promise<void> {
-  const { sessions, caller, param } = call;
+  const { sessions, param } = call;
   const options = isPlainObject(body) ? body["options"] : undefined;
   const named = isPlainObject(options) ? options["engine"] : undefined;
-  if (named === undefined && caller.engines === undefined) return;
+  if (named === undefined) return;
   const view = await inPagePermit(call, () => sessions.get(param("id"), { messages: 0 }));
-  if (view === null) return;
-  if (named !== undefined && named !== view.engine) {
-    throw new HttpError("forbidden", "the engine of a session cannot be changed", {
-      details: { path: ["options", "engine"] },
-    });
-  }
-  checkEngineOf(caller, view.engine);
+  if (view === null || named === view.engine) return;
+  throw new HttpError("forbidden", "the engine of a session cannot be changed", {
+    details: { path: ["options", "engine"] },
+  });
 }

@@ -6,7 +6,7 @@
 import type { Clock } from "../../../core/clock/clock.ts";
 import type { JsonObject } from "../../../core/model/internal.ts";
 import type { Runtime } from "../../../durable/internal.ts";
-import type { ResponseDescription } from "../../contract/internal.ts";
+import type { OperationScope, ResponseDescription } from "../../contract/internal.ts";
 import type { CallerInspection, CallerSessions } from "../access.ts";
 import type { Caller } from "../auth.ts";
 import type { HttpLimits } from "../limits.ts";
@@ -99,11 +99,10 @@ export type Route = {
   readonly path: string;
   readonly operationId: string;
   readonly summary: string;
-  /**
-   * `open`: needs no authentication. `operator`: only operators may call the route, because it concerns other callers
-   * or the process.
-   */
-  readonly access: "caller" | "open" | "operator";
+  /** The scope that a caller needs; `open`: the route needs no authentication. */
+  readonly scope: OperationScope;
+  /** Only for operators: the route concerns other callers or the process. */
+  readonly operator: boolean;
   readonly query: readonly Parameter[];
   /** The JSON Schema of the body; `null`: the route reads no body. */
   readonly body: JsonObject | null;

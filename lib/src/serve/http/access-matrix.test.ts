@@ -1,0 +1,151 @@
+// Every route x scopes x owner x engines x tenant. What a key must get is computed from the declarations: the scope of
+// an operation in the contract, and that of the route of a dialect in the OpenAPI document.
+
+import type { Outcome, Row } from "../../../test/access-rows.ts";
+import type { AccessWorld } from "../../../test/access-world.ts";
+import type { AnyOperation, OperationScope, Scope } from "../contract/internal.ts";
+import type { ApiKey } from "everturn/http";
+
+import { expect, test } from "vitest";
+
+import { ask, isOutcome, rows, valuesOf } from "../../../test/access-rows.ts";
+import { accessWorld } from "../../../test/access-world.ts";
+import {
+  inspectionOperations,
+  processOperations,
+  recordOperations,
+  sessionOperations,
+  turnOperations,
+} from "../contract/internal.ts";
+
+/** The declarations of the API by method and path. */
+const declared: ReadonlyMap<string, AnyOperation> = new Map(
+  [sessionOperations, turnOperations, recordOperations, inspectionOperations, processOperations]
+    .flatMap((table) => Object.values<AnyOperation>(table))
+    .map((operation) => [`${operation.method} ${operation.path}`, operation]),
+);
+
+const scopeSets: readonly (readonly Scope[])[] = [["read"], ["write"], ["decide"], ["read", "write", "decide"]];
+
+type MatrixKey = ApiKey & { readonly scopes: readonly Scope[] };
+
+/** The engines of a key: all, those of the sessions and the default one, or another one. */
+const engineLists = [undefined, ["default", "pending", "manual", "done"], ["spare"]];
+
+/** All keys: scopes x owner x engines x tenant. */
+const keys: readonly MatrixKey[] = ["owner", "other", "decider", "operator"].flatMap((name) =>
+  [...scopeSets, ...(name === "operator" ? [["admin"] as const] : [])].flatMap((scopes) =>
+    engineLists.flatMap((engines) =>
+      ["shop", "elsewhere"].map((tenant) => ({
+        token: `token-${name}-${scopes.join("-")}-${engines?.at(-1) ?? "every"}-${tenant}`,
+        name,
+        tenant,
+        scopes,
+        ...(engines === undefined ? {} : { engines }),
+        ...(name === "operator" ? { operator: true } : {}),
+      })),
+    ),
+  ),
+);
+
+/** Whether the scopes of a key are enough for the row: `answer` needs the one of what is answered. */
+function hasScopes({ scopes }: MatrixKey, declaredScope: OperationScope, { need, route }: Row): boolean {
+  if (declaredScope === "open") return true;
+  if (declaredScope !== "answer") return scopes.includes(declaredScope);
+  // A token for a call that needs no decision, a result and a message are changes.
+  return scopes.includes(need === "decide" || route.includes("/decisions") ? "decide" : "write");
+}
+
+/** What the key must get. */
+function expected(key: MatrixKey, row: Row, scope: OperationScope): Outcome {
+  const { need, model = false } = row;
+  const isOperator = key.operator === true;
+  const hasAnother = key.engines?.includes("spare") === true;
+  if (need === "open") return "done";
+  if (need === "operator") {
+    if (!isOperator || key.engines !== undefined) return "forbidden";
+    return hasScopes(key, scope, row) ? "done" : "forbidden";
+  }
+  const mayCall = scope === "answer" ? key.scopes.some((one) => one === "write" || one === "decide") : null;
+  if (mayCall === false) return "forbidden";
+  if (mayCall === null && !hasScopes(key, scope, row)) return "forbidden";
+  if (need === "caller") return model && hasAnother ? "absent" : "done";
+  const right = rightOf(key, row);
+  // A message to a chat that does not exist starts it.
+  if (need === "create" && right === "none") {
+    if (!hasScopes(key, scope, row)) return "forbidden";
+    return key.tenant === "shop" ? "taken" : "created";
+  }
+  if (right === "none") return "absent";
+  if (hasAnother) return "forbidden";
+  if (!hasScopes(key, scope, row)) return "forbidden";
+  if (right === "read") return need === "read" || need === "decide" ? "done" : "forbidden";
+  return need === "decide" && !isOperator ? "forbidden" : "done";
+}
+
+function rightOf({ tenant, name, operator }: MatrixKey, { on }: Row): "own" | "read" | "none" {
+  if (tenant !== "shop") return "none";
+  if (operator === true || name === "owner") return "own";
+  // Who decides sees the session with the approval only.
+  return name === "decider" && (on ?? "pending") === "pending" ? "read" : "none";
+}
+
+/** The scope that the OpenAPI document names for a route. */
+function describedScope(security: readonly { readonly bearer: readonly string[] }[]): string {
+  const names = security.flatMap(({ bearer }) => bearer);
+  return names.length === 2 ? "answer" : (names[0] ?? "open");
+}
+
+async function describedScopes(world: AccessWorld): Promise<ReadonlyMap<string, string>> {
+  const { paths } = JSON.parse((await world.send("anonymous", "GET", "/openapi.json")).raw);
+  return new Map(
+    Object.entries<object>(paths).flatMap(([path, methods]) =>
+      Object.entries(methods).map(([method, { security }]): [string, string] => [
+        `${method.toUpperCase()} ${path}`,
+        describedScope(security),
+      ]),
+    ),
+  );
+}
+
+function isScope(text: string | undefined): text is OperationScope {
+  return text !== undefined && ["read", "write", "decide", "admin", "answer", "open"].includes(text);
+}
+
+test("the OpenAPI document names the scope of each operation", async () => {
+  const described = await describedScopes(await accessWorld({ hasData: false }));
+  for (const [route, { scope }] of declared) expect([route, described.get(route)]).toEqual([route, scope]);
+});
+
+test.each(rows.map((row, index) => [row.route, row.need, index] as const))(
+  "%s (%s, row %i) for every key",
+  async (route, _, index) => {
+    const row = rows[index];
+    if (row === undefined) throw new Error("no such row");
+    const settings = { keys };
+    // Refused requests change nothing, so they share two servers.
+    const shared = { full: await accessWorld(settings), empty: await accessWorld({ ...settings, hasData: false }) };
+    const scope = declared.get(route)?.scope ?? (await describedScopes(shared.empty)).get(route);
+    if (!isScope(scope)) throw new Error(`${route} declares no scope`);
+    const id = row.on ?? "pending";
+    const values = await valuesOf(shared.full, id);
+    for (const key of keys) {
+      const outcome = expected(key, row, scope);
+      const isRefused = outcome !== "done" && outcome !== "created";
+      // Requests that start a session of their own do not change what others are for the next one.
+      const changes = !isRefused && !route.startsWith("GET") && !["caller", "open"].includes(row.need);
+      const full = changes ? await accessWorld(settings) : shared.full;
+      const empty = outcome === "created" ? await accessWorld({ ...settings, hasData: false }) : shared.empty;
+      const before = await full.rows();
+      const answer = await ask(full, key, row, id, changes ? await valuesOf(full, id) : values);
+      const absent = await ask(empty, key, row, id, values);
+      const place = `${route}: ${key.token}`;
+      const isExpected =
+        outcome === "absent" && row.model === true ? answer.status === 404 : isOutcome(outcome, answer, absent, row);
+      expect(isExpected, `${place} is ${outcome}: ${answer.status} ${answer.text}`).toBe(true);
+      if (isRefused || route.startsWith("GET")) expect(await full.rows(), place).toBe(before);
+    }
+    expect(shared.full.paid).toEqual([]);
+  },
+  120_000,
+);

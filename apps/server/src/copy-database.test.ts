@@ -27,7 +27,7 @@ const filled = () =>
     memoryStorage(),
     ...Array.from({ length: 450 }, (_, index) => entry(`s${index % 7}`, index, `value ${index}`)),
     { table: "sessions", key: ["t", "s"], tag: 3, value: "{}" },
-    { table: "deadlines", key: [5, "t", "s", "call"], tag: 0, value: "" },
+    { table: "work", key: ["deadline", "", "0", 5, "t", "s", "call"], tag: 0, value: "" },
     { table: "tokens", key: ["digest"], tag: 0, value: "" },
   );
 
@@ -35,7 +35,7 @@ const rowsOf = async (storage: HostStorage): Promise<unknown> =>
   storage.read([
     { table: "entries", prefix: [] },
     { table: "sessions", prefix: [] },
-    { table: "deadlines", prefix: [] },
+    { table: "work", prefix: [] },
     { table: "tokens", prefix: [] },
   ]);
 

@@ -63,9 +63,9 @@ test("a count that reaches its limit is capped", async () => {
   await write(
     storage,
     ...[10, 20, 30].flatMap((due) => [
-      { table: "due", key: ["default", `tenant ${due}`, due, "s"], ...row } as const,
-      { table: "deadlines", key: [due, "", "s", "call"], ...row } as const,
-      { table: "waiting", key: ["tenant:", "", due, "s"], ...row } as const,
+      { table: "work", key: ["turn", "default", `tenant ${due}`, due, `tenant ${due}`, "s", ""], ...row } as const,
+      { table: "work", key: ["deadline", "", "0", due, "", "s", "call"], ...row } as const,
+      { table: "work", key: ["limit", "tenant:", "", due, "", "s", ""], ...row } as const,
     ]),
   );
   const found = await databaseStats(storage, sessions, Date.now(), { rows: 2, sessions: 2 });

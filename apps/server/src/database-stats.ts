@@ -3,7 +3,9 @@
 // Reads are bounded: indexes by a limit of rows, and sessions by a number over all tenants, most recently changed
 // first. A count that reached its limit says so (`isCapped`). The sizes come from the storage.
 
-import type { HostStorage, Runtime, StorageQuery, TableSize } from "everturn/runtime";
+import type { HostStorage, Runtime, StorageQuery, StorageRow, TableSize } from "everturn/runtime";
+
+import { storageTables } from "everturn/runtime";
 
 /** A number of rows or sessions. `isCapped`: there are more, or there may be more. */
 export type Count = { readonly count: number; readonly isCapped: boolean };
@@ -51,25 +53,38 @@ export async function databaseStats(
   const limit = limits.rows + 1;
   const queries: readonly StorageQuery[] = [
     { table: "open", prefix: [], limit },
-    { table: "due", prefix: [], limit },
-    { table: "deadlines", prefix: [], before: now, limit },
-    { table: "waiting", prefix: [], limit },
+    { table: "work", prefix: ["turn"], limit },
+    { table: "work", prefix: ["deadline"], limit },
+    { table: "work", prefix: ["limit"], limit },
   ];
-  const [open = [], dueRows = [], deadlines = [], limited = []] = await storage.read(queries);
-  const dueTimes = dueRows.slice(0, limits.rows).map(({ key }) => Number(key[2]));
-  const passed = dueTimes.filter((due) => due <= now);
-  const oldest = passed.reduce((least, due) => Math.min(least, due), Number.POSITIVE_INFINITY);
+  const [open = [], turns = [], deadlines = [], limited = []] = await storage.read(queries);
+  const due = passed(turns, now, limits.rows);
+  const oldest = due.times.reduce((least, time) => Math.min(least, time), Number.POSITIVE_INFINITY);
   const counts = await sessionCounts(storage, sessions, now, limits.sessions);
   return {
     open: capped(open.length, limits.rows),
-    due: { count: passed.length, isCapped: dueRows.length > limits.rows },
+    due: due.count,
     limited: capped(limited.length, limits.rows),
-    oldestDueMs: passed.length === 0 ? null : now - oldest,
-    overdueDeadlines: capped(deadlines.length, limits.rows),
+    oldestDueMs: due.times.length === 0 ? null : now - oldest,
+    overdueDeadlines: passed(deadlines, now, limits.rows).count,
     ...counts,
     tables: (await storage.sizes?.()) ?? null,
   };
 }
+
+/** The times of rows of the index of work that have passed, among the first `limit` rows. */
+function passed(
+  rows: readonly StorageRow[],
+  now: number,
+  limit: number,
+): { readonly times: readonly number[]; readonly count: Count } {
+  const times = rows.slice(0, limit).map(({ key }) => Number(key[timeColumn]));
+  const due = times.filter((time) => time <= now);
+  return { times: due, count: { count: due.length, isCapped: rows.length > limit } };
+}
+
+/** The place of the time in the keys of the index of work. */
+const timeColumn = storageTables.work.findIndex(({ name }) => name === "at");
 
 function capped(count: number, limit: number): Count {
   return { count: Math.min(count, limit), isCapped: count > limit };

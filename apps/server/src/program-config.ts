@@ -44,6 +44,7 @@ const runtimeNames: { readonly [Name in keyof ConfigRuntime]-?: true } = {
   maxActiveTurns: true,
   limits: true,
   retentionMs: true,
+  sessionRetentionMs: true,
   live: true,
 };
 

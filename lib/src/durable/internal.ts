@@ -44,6 +44,7 @@ export { keyOf, turnKey } from "./rows/session-key.ts";
 export { storageClock } from "./rows/storage-clock.ts";
 export type { Check, Key, Put, Written } from "./rows/storage.ts";
 export { readValue } from "./rows/stored.ts";
+export { workItem } from "./rows/work.ts";
 export type { TableName } from "./rows/tables.ts";
 export type { JournalRow, SessionHead, TurnProgress, TurnStart } from "./rows/values.ts";
 

@@ -123,7 +123,7 @@ describe("a limit of concurrent turns", () => {
     await world.clock.advance(1);
     expect(gauge.started).toEqual(["a", "b", "c", "d"]);
     expect(gauge.peak).toBe(2);
-    expect([await world.rows("slots"), await world.rows("waiting"), await world.rows("due")]).toEqual([[], [], []]);
+    expect([await world.rows("slots"), await world.work("limit"), await world.work("turn")]).toEqual([[], [], []]);
   });
 
   test("holds for each engine, tenant and limit key on its own, and the narrowest limit comes first", async () => {
@@ -194,7 +194,7 @@ describe("a limit of concurrent turns", () => {
     expect(gauge.started).toEqual(["cancelled", "deleted", "last"]);
     gauge.open();
     await world.clock.advance(0);
-    expect([await world.rows("slots"), await world.rows("waiting")]).toEqual([[], []]);
+    expect([await world.rows("slots"), await world.work("limit")]).toEqual([[], []]);
   });
 
   test("does not delay the cancel or the deletion of a turn that waits", async () => {
@@ -203,7 +203,7 @@ describe("a limit of concurrent turns", () => {
     for (const id of ["runs", "cancelled", "deleted", "last"]) await begin(sessions, id);
     expect((await Promise.all([sessions.cancel("cancelled"), world.clock.advance(0)]))[0]).toBe("cancelled");
     await sessions.delete("deleted");
-    expect(await world.rows("waiting")).toHaveLength(1);
+    expect(await world.work("limit")).toHaveLength(1);
     gauge.open();
     await world.clock.advance(0);
     expect(gauge.started).toEqual(["runs", "last"]);
@@ -220,7 +220,7 @@ describe("a limit of concurrent turns", () => {
     await world.clock.advance(1);
     expect(gauge.started).toEqual(["a1", "b1", "a2", "a3"]);
     expect(gauge.peak).toBe(1);
-    expect([await world.rows("slots"), await world.rows("waiting"), await world.rows("open")]).toEqual([[], [], []]);
+    expect([await world.rows("slots"), await world.work("limit"), await world.rows("open")]).toEqual([[], [], []]);
   });
 
   test("is respected by drive, which says when to try again", async () => {
@@ -304,7 +304,7 @@ describe("limits over several processes", () => {
     gauge.open();
     await world.clock.advance(0);
     expect(gauge.started.toSorted()).toEqual(ids.toSorted());
-    expect([await world.rows("slots"), await world.rows("waiting"), await world.rows("open")]).toEqual([[], [], []]);
+    expect([await world.rows("slots"), await world.work("limit"), await world.rows("open")]).toEqual([[], [], []]);
   });
 
   test("a turn that returns to a line stays in it, also while a process removes the row that it had left there", async () => {
@@ -312,12 +312,14 @@ describe("limits over several processes", () => {
     const removal = gate();
     const sessions = start({
       holds: ({ batch: { removals, puts } }) =>
-        puts.length === 0 && removals.some(({ table }) => table === "waiting") ? removal.wait() : null,
+        puts.length === 0 && removals.some(({ table, prefix }) => table === "work" && prefix[0] === "limit")
+          ? removal.wait()
+          : null,
     });
     await begin(sessions, "a");
     await begin(sessions, "b");
     const [open] = await world.rows("open", ["", "b"]);
-    const [waiting] = await world.rows("waiting");
+    const [waiting] = await world.work("limit");
     if (open === undefined || waiting === undefined) throw new Error("the second turn does not wait");
     // The turn waits in another line: its row in this one is stale.
     await world.raw("open", open, open.value.replace("tenant:", "engine:"));
@@ -327,7 +329,7 @@ describe("limits over several processes", () => {
     await world.write({
       puts: [
         { table: "open", ...open },
-        { table: "waiting", ...waiting },
+        { table: "work", ...waiting },
         releasePut(["", "b"], { owner: "other", token: nextToken(0, 0) }),
       ],
     });
@@ -335,7 +337,7 @@ describe("limits over several processes", () => {
     gauge.open();
     await world.clock.advance(0);
     expect(gauge.started).toEqual(["a", "b"]);
-    expect([await world.rows("slots"), await world.rows("waiting"), await world.rows("open")]).toEqual([[], [], []]);
+    expect([await world.rows("slots"), await world.work("limit"), await world.rows("open")]).toEqual([[], [], []]);
   });
 
   test("a takeover keeps the slot of the turn, and a killed process leaks none", async () => {
@@ -361,7 +363,7 @@ describe("limits over several processes", () => {
     gauge.open();
     await world.clock.advance(2000);
     expect(gauge.started).toEqual(["a", "a", "b", "c"]);
-    expect([await world.rows("slots"), await world.rows("waiting"), await world.rows("open")]).toEqual([[], [], []]);
+    expect([await world.rows("slots"), await world.work("limit"), await world.rows("open")]).toEqual([[], [], []]);
     stop.abort();
     await world.clock.advance(0);
     await working;
@@ -408,7 +410,7 @@ describe("limits over several processes", () => {
       const working = other.work({ signal: stop.signal });
       for (const id of ["a", "b", "c"]) await begin(other, id, { limitKey: "ann", key: id });
       await world.clock.advance(3000);
-      const rows = [await world.rows("waiting"), await world.rows("open"), await world.rows("due")];
+      const rows = [await world.work("limit"), await world.rows("open"), await world.work("turn")];
       expect({ count, rows }).toEqual({ count, rows: [[], [], []] });
       const held = (await world.rows("slots")).filter(({ expires }) => expires === null);
       expect({ count, held }).toEqual({ count, held: [] });
@@ -456,7 +458,7 @@ describe("limits over several processes", () => {
     expect([...gauge.running]).toEqual(["a", "b"]);
     gauge.open();
     await world.clock.advance(0);
-    expect([await world.rows("slots"), await world.rows("waiting")]).toEqual([[], []]);
+    expect([await world.rows("slots"), await world.work("limit")]).toEqual([[], []]);
   });
 });
 

@@ -381,7 +381,8 @@ export function runtime(options: RuntimeOptions): Runtime {
     maxTakeovers: checkedCount("maxTakeovers", options.maxTakeovers ?? 5),
     maxActiveTurns: () => Math.min(maxActiveTurns, growingLease.places),
     limits: checkedLimits(options.limits),
-    retentionMs: checkedRetention(options.retentionMs),
+    retentionMs: checkedRetention("retentionMs", options.retentionMs),
+    sessionRetentionMs: checkedRetention("sessionRetentionMs", options.sessionRetentionMs),
     reportFailure: (report) => {
       try {
         options.onTurnFailure?.(report);
@@ -473,15 +474,10 @@ function checkedCount(name: "maxTakeovers" | "maxActiveTurns", count: number): n
   });
 }
 
-/** Validates `retentionMs`. `null`: journals are kept without limit. */
-function checkedRetention(retentionMs: number | undefined): number | null {
-  if (retentionMs === undefined || retentionMs === Number.POSITIVE_INFINITY) return null;
-  if (typeof retentionMs === "number" && retentionMs >= 0 && retentionMs <= tenYearsMs) return retentionMs;
-  throw new MisuseError(
-    "invalid_argument",
-    `retentionMs must be a number of milliseconds from 0 to ten years, or Infinity, not ${String(retentionMs)}`,
-    {
-      path: ["retentionMs"],
-    },
-  );
+/** Validates a retention time. `null`: without limit. */
+function checkedRetention(name: "retentionMs" | "sessionRetentionMs", ms: number | undefined): number | null {
+  if (ms === undefined || ms === Number.POSITIVE_INFINITY) return null;
+  if (typeof ms === "number" && ms >= 0 && ms <= tenYearsMs) return ms;
+  const rule = "must be a number of milliseconds from 0 to ten years, or Infinity";
+  throw new MisuseError("invalid_argument", `${name} ${rule}, not ${String(ms)}`, { path: [name] });
 }

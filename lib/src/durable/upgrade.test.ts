@@ -14,19 +14,21 @@ import { afterEach, expect, test } from "vitest";
 
 import { fake } from "../core/adapters/internal.ts";
 import { engine, tool } from "../core/engine/internal.ts";
+import { storedVersion } from "../core/model/internal.ts";
 import { sqliteStorage } from "./host/sqlite/index.ts";
 import { runtime } from "./index.ts";
 import { firstFormat, storedFormats, withFormat } from "./rows/format.ts";
 import { leasePut } from "./rows/lease.ts";
 import { finalizeAs, finalizeStorage } from "./work/finalize.ts";
 
-const next = firstFormat + 1;
+const next = storedVersion + 1;
 
 type Fields = { readonly [field: string]: unknown };
 
 const nextFormats: StoredFormats = {
   newest: next,
   changes: [
+    ...storedFormats.changes,
     {
       format: next,
       downgrade: {
@@ -37,6 +39,14 @@ const nextFormats: StoredFormats = {
       },
     },
   ],
+};
+
+const formatRow: Row = {
+  key: ["everturn", 0, "format"],
+  tag: storedVersion,
+  expires: null,
+  remainingMs: null,
+  value: "",
 };
 
 const cleanUps: (() => void)[] = [];
@@ -63,7 +73,7 @@ function asNextRelease(host: HostStorage): HostStorage {
     if (!row.value.startsWith("{")) return row;
     const { version: _, data, ...rest }: { readonly version: number; readonly data: Fields } = JSON.parse(row.value);
     const { mood: __, ...known } = data;
-    return { ...row, value: JSON.stringify({ version: firstFormat, data: known, ...rest }) };
+    return { ...row, value: JSON.stringify({ version: storedVersion, data: known, ...rest }) };
   };
   const written = (put: Put): Put => {
     if (!put.value.startsWith("{")) return put;
@@ -73,9 +83,12 @@ function asNextRelease(host: HostStorage): HostStorage {
   };
   return {
     ...storage,
-    // The row of the format is for the wrapper of the next release only.
+    // The row of the format is for the wrapper of the next release only. The current code writes its newest format, which
+    // that wrapper converts.
     read: async (queries) =>
-      (await storage.read(queries)).map((rows, index) => (queries[index]?.table === "shared" ? [] : rows.map(current))),
+      (await storage.read(queries)).map((rows, index) =>
+        queries[index]?.table === "shared" ? [formatRow] : rows.map(current),
+      ),
     write: (batch) => storage.write({ ...batch, puts: batch.puts.map(written) }),
   };
 }
@@ -121,11 +134,11 @@ async function stored(
 test("the next release writes what the current one reads, until the database is finalized", async () => {
   const host = await used();
   expect(await ask(asNextRelease(host), "by the next release")).toBe("Answer to by the next release.");
-  expect(await stored(host, "by the next release")).toEqual({ versions: [firstFormat], hasMood: false });
+  expect(await stored(host, "by the next release")).toEqual({ versions: [storedVersion], hasMood: false });
   expect(await statusOf(host, "by the next release")).toBe("completed");
   expect(await ask(host, "by the current release")).toBe("Answer to by the current release.");
 
-  expect(await finalizeAs(host, nextFormats)).toEqual({ status: "finalized", from: firstFormat, to: next });
+  expect(await finalizeAs(host, nextFormats)).toEqual({ status: "finalized", from: storedVersion, to: next });
   expect(await finalizeAs(host, nextFormats)).toEqual({ status: "current", format: next });
   await ask(asNextRelease(host), "after it");
   expect(await stored(host, "after it")).toEqual({ versions: [next], hasMood: true });
@@ -137,7 +150,7 @@ test("a process of the older release that opens a finalized database is refused 
   const refused = {
     reason: "newer_schema",
     message: expect.stringContaining(
-      `finalized for format ${next}; this release supports formats up to ${firstFormat}. Nothing was changed. Deploy`,
+      `finalized for format ${next}; this release supports formats up to ${storedVersion}. Nothing was changed. Deploy`,
     ),
   };
   await expect(ask(host, "second")).rejects.toMatchObject(refused);
@@ -168,7 +181,7 @@ test("a database is not finalized while a process of the older release drives a 
   await held(host, "held by the current release", "old worker");
   expect(await finalizeAs(host, nextFormats)).toEqual({
     status: "in_use",
-    format: firstFormat,
+    format: storedVersion,
     newest: next,
     owners: ["old worker"],
   });

@@ -135,7 +135,7 @@ const ranges: StorageCases = {
       rules.range,
       "the keys",
     );
-    const [due = []] = await storage.read([{ table: "deadlines", prefix: [], before: 10 }]);
+    const [due = []] = await storage.read([{ table: "work", prefix: ["deadline", "", "0"], before: 10 }]);
     same(due, [], rules.range, "the rows of an empty table");
   },
   "a length returns the first rows whose values are not longer, and one row in any case": async (storage) => {

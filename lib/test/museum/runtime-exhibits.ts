@@ -351,7 +351,7 @@ const [event] = exhibits.event;
 if (event === undefined) throw new Error("the museum is empty");
 const settles = { effectId: "t1/0/model", epoch: 4, n: 2 };
 const failure = runtimeFailure("diverged", { message: "row 2 was recorded for another effect", paths: ["call.name"] });
-const progress = { committed: 4, sequence: 9, step: 1, takeovers: 2, discarded: 3, end: null, failure: null } as const;
+const progress = { committed: 4, sequence: 9, step: 1, takeovers: 2, discarded: 3, end: null, endedAt: null, failure: null } as const;
 const sum = {
   turns: 3,
   outcomes: { completed: 1, waiting: 0, failed: 1, cancelled: 0, parked: 1, limited: 0 },
@@ -416,6 +416,7 @@ export const storedRows: { readonly [T in keyof StoredValues]: readonly StoredVa
       ...progress,
       status: "ended" as const,
       end: { haltedReason, outcome, finalResponse, steps: steps.length, usage: cost, metadata: { ...metadata } },
+      endedAt: 1_700_000_000_002,
     })),
   ],
   contents: [chatting, syncing, finalizing, coding, guessing],
@@ -480,7 +481,8 @@ export const storedRows: { readonly [T in keyof StoredValues]: readonly StoredVa
     { source: "tool", model: null, usage: spent },
     { source: "cancelled", model: null, usage: noUsage },
   ],
-  deadlines: [
+  work: [
+    { turn: "t3", onTimeout: "error_as_result" },
     { turn: "t1", onTimeout: "error_as_result" },
     { turn: "t1", onTimeout: "fail_turn" },
   ],
@@ -506,7 +508,6 @@ export const storedRows: { readonly [T in keyof StoredValues]: readonly StoredVa
     },
   ],
   slots: [{ tenant: "acme", session: "s1", turn: "t2" }],
-  waiting: [{ turn: "t3" }],
   leases: [{ owner: "process-1", ttlMs: 30_000, released: false, process: "linux/0f8a/4026531836/4026531834/77/1234", since: 1_700_000_000_000, tookOverFrom: "process-0", alone: true }],
   pieces: [
     {

@@ -79,7 +79,7 @@ describe("[lash 73] completion from outside, and deadlines of waits", () => {
     // The model gets a failure, not a result.
     const [answer] = (await of.messages("s1")).items.filter(({ role }) => role === "tool");
     expect(answer).toMatchObject({ status: "failure", code: "timeout" });
-    expect(await world.rows("deadlines")).toEqual([]);
+    expect(await world.work("deadline")).toEqual([]);
   });
 
   test("at the deadline an approval is denied, a question is answered as timed out, and fail_turn fails the session", async () => {

@@ -54,7 +54,7 @@ export async function runLimited(
   const [slots = [], waiting = []] =
     (await storages[0]?.read([
       { table: "slots", prefix: [] },
-      { table: "waiting", prefix: [] },
+      { table: "work", prefix: ["limit"] },
     ])) ?? [];
   const left = slots.filter(({ expires }) => expires === null).length + waiting.length;
   return { ...seen, completed, left };

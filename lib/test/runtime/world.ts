@@ -5,6 +5,7 @@
 import type { TableName } from "../../src/durable/internal.ts";
 import type { Changes } from "../../src/durable/rows/batch.ts";
 import type { JournalRow } from "../../src/durable/rows/values.ts";
+import type { WorkReason } from "../../src/durable/rows/work.ts";
 import type { WorldStorage } from "./world-storage.ts";
 import type { Adapter, Engine, FakeScript } from "everturn";
 import type { ToolDefinition } from "everturn/engine";
@@ -117,6 +118,11 @@ export class World {
   async rows(table: TableName, prefix: Query["prefix"] = []): Promise<readonly Row[]> {
     const [rows = []] = await this.#storage.read([{ table, prefix }]);
     return rows;
+  }
+
+  /** The rows of the index of work with a reason. */
+  async work(reason: WorkReason): Promise<readonly Row[]> {
+    return this.rows("work", [reason]);
   }
 
   /** The values of the rows of a table, without their envelopes. */

@@ -446,7 +446,34 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: "due-row-not-written",
-    wrap: writing((batch) => ({ ...batch, puts: batch.puts.filter(({ table }) => table !== "due") })),
+    wrap: writing((batch) => ({
+      ...batch,
+      puts: batch.puts.filter(({ table, key }) => table !== "work" || key[0] !== "turn"),
+    })),
+  },
+  {
+    name: "held-turn-leaves-the-index",
+    rule: "due",
+    source: {
+      file: "durable/work/due-turns.ts",
+      replacements: [
+        [
+          "await storage.write(merge(held, moveIndexedDue(key, open, lease.expires ?? clock.now())));",
+          "await storage.write({ ...held, removals: [workRemoval(item)] });",
+        ],
+      ],
+    },
+  },
+  {
+    name: "lanes-of-work-not-read-again",
+    rule: "liveness",
+    source: {
+      file: "durable/work/lanes.ts",
+      replacements: [
+        ["for (const { stale } of this.#queues.values()) stale.add(lane);", "void lane;"],
+        ["const maxAgeMs = 30_000;", "const maxAgeMs = Infinity;"],
+      ],
+    },
   },
   {
     name: "takeovers-not-reset",

@@ -116,7 +116,7 @@ async function endAtBoundary(
   ending: TurnEnding,
   lease: Lease,
 ): Promise<number> {
-  const { storage, clock, retentionMs } = context;
+  const { storage, clock } = context;
   const stored = await find(context, key.session);
   const at = turnKey(key, turnId);
   const [turnRows = [], startRows = [], journal = [], opened = []] = await storage.read([
@@ -171,7 +171,8 @@ async function endAtBoundary(
         next,
         nextDue: now,
         nextLimit: null,
-        retainedUntil: retentionMs === null ? null : now + retentionMs,
+        endedAt: now,
+        acceptedAt: acceptedAt ?? now,
         rollup: new TurnRollup(measured, lease).line(outcomeClassOf(outcome), now),
       },
       events: [ofTurn(turnId, committed, -1, { type: "chat_completed", result })],

@@ -20,7 +20,7 @@
 //   an error, or `close`          the lease is released. The reason is kept (`reasonLeft`), so that the result of a
 //                                 handle in this process rejects with it, unless another process has held the session
 //                                 since
-//   the process crashes           the lease expires; a worker finds the turn by its row in `due`
+//   the process crashes           the lease expires; a worker finds the turn by its row in `work`
 //
 // Invariants
 //   1. A session has at most one entry here, because a lease belongs to a session.
@@ -29,7 +29,7 @@
 //   4. While the lease row of a session says that its process drives no other turn (`alone`), no other session is
 //      claimed or started here, unless the answer to the claim was lost: then no process drives that session until its
 //      lease expires. A turn that is being parked is not driven.
-//   5. A turn that this process cannot drive has a row in `due`, or waits for a limit (`waiting-turns.ts`).
+//   5. A turn that this process cannot drive has a row in `work`, or waits for a limit (`waiting-turns.ts`).
 
 import type { Lease } from "../rows/lease.ts";
 import type { SessionKey } from "../rows/session-key.ts";
@@ -240,7 +240,7 @@ export class ActiveTurns {
 
   /**
    * Drives a stored open turn if no process holds its session. Never rejects: the turn is accepted whether or not this
-   * process can drive it, and a worker finds it by its row in `due`. An error is recorded as the reason for leaving the
+   * process can drive it, and a worker finds it by its row in `work`. An error is recorded as the reason for leaving the
    * turn, so that the result of a handle in this process rejects with it. If the process is closing, the turn is left
    * to other processes.
    */
@@ -256,7 +256,7 @@ export class ActiveTurns {
   }
 
   /**
-   * Drives the open turn of a session that no process holds. Returns `driven`; `moved`: not now, and its row in `due`
+   * Drives the open turn of a session that no process holds. Returns `driven`; `moved`: not now, and its row in `work`
    * has the time; or `left`: another process holds the session, or this process lacks the engine or a free place.
    */
   async tryPickUp(

@@ -104,7 +104,7 @@ type ScopePlan = {
 
 function planOf({ clock }: AdmissionContext, limited: LimitedScope, respectsLine: boolean): ScopePlan {
   const { scope } = limited;
-  const line: readonly Query[] = respectsLine ? [{ table: "waiting", prefix: [scope], limit: 1 }] : [];
+  const line: readonly Query[] = respectsLine ? [{ table: "work", prefix: ["limit", scope], limit: 1 }] : [];
   const sets = slotSetsOf(limited).map((set) => {
     const sample = sampleOf(set, () => clock.random());
     return { set, sample, queries: slotQueries(set, sample) };

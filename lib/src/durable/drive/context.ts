@@ -44,6 +44,8 @@ export type RuntimeContext = {
   readonly limits: RuntimeLimits | null;
   /** How long journals of ended turns are kept, in milliseconds; `null`: without limit. */
   readonly retentionMs: number | null;
+  /** How long sessions are kept after their last change, in milliseconds; `null`: without limit. */
+  readonly sessionRetentionMs: number | null;
   /** Reports a turn that was driven here without success. Never throws. */
   readonly reportFailure: (report: TurnFailure) => void;
   /** Events of the turns driven here, for readers in this process. */

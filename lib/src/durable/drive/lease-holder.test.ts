@@ -491,7 +491,7 @@ describe("a release that fails", () => {
     expect(
       await storage.read([
         { table: "open", prefix: [] },
-        { table: "due", prefix: [] },
+        { table: "work", prefix: ["turn"] },
       ]),
     ).toEqual([[], []]);
     expect((await row())?.remainingMs).toBeLessThanOrEqual(0);

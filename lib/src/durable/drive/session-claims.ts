@@ -19,7 +19,7 @@
 //
 // Invariants
 //   1. A session is claimed for a turn only if the limits admit the turn (`admission.ts`), except to end it.
-//   2. A turn whose claim is put off has its row in `due` at the time of the next attempt, or waits for a limit.
+//   2. A turn whose claim is put off has its row in `work` at the time of the next attempt, or waits for a limit.
 
 import type { Changes } from "../rows/batch.ts";
 import type { Claim, Lease, Observation } from "../rows/lease.ts";

@@ -68,7 +68,7 @@
 //                                    rows. The next holder reads what was written
 //   after the ending batch           the turn has ended. The next turn, if there is one, is open, and due when its
 //                                    lease expires
-//   after the parking batch          the turn is in neither `open` nor `due`; only `recover`, `cancel` or `delete`
+//   after the parking batch          the turn is in neither `open` nor `work`; only `recover`, `cancel` or `delete`
 //                                    touches it
 //
 // Invariants
@@ -393,7 +393,6 @@ export class TurnCommitter {
     now: number,
   ): Promise<Commit> {
     const { head } = this.#stored;
-    const { retentionMs } = this.#context;
     const after = this.#sessionAfter(result);
     const history = appendHistory(turn.history, after.thread.messages);
     const messages = history.entries.slice(head.length, history.length);
@@ -416,7 +415,8 @@ export class TurnCommitter {
         next,
         nextDue: keepsLease ? now + this.#context.lease.ttlMs : now,
         nextLimit: decision?.limit ?? null,
-        retainedUntil: retentionMs === null ? null : now + retentionMs,
+        endedAt: now,
+        acceptedAt: this.#start.acceptedAt,
         rollup: this.#rollup.line(outcomeClassOf(result.outcome), now),
       },
       events,

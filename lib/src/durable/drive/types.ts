@@ -72,9 +72,16 @@ export type RuntimeOptions = {
   /**
    * How long the journal and the events of a turn are kept after its end, in milliseconds. `export` needs the journal;
    * a reader that comes later gets no events of the turn. Messages, results and usage stay. Workers remove what has
-   * expired. Default: no limit (as is `Infinity`); the maximum is ten years.
+   * expired, also of turns that ended before the option was set. Default: no limit (as is `Infinity`); the maximum is
+   * ten years.
    */
   readonly retentionMs?: number;
+  /**
+   * How long a session is kept after its last change, in milliseconds. Then workers delete it, as `delete` does. A
+   * session with an open turn, and one that waits for an answer, is kept for another such time. Default: no limit (as
+   * is `Infinity`); the maximum is ten years.
+   */
+  readonly sessionRetentionMs?: number;
   /**
    * How often the text of unfinished replies is written for readers in other processes: every `everyMs` milliseconds
    * (default 50), and sooner when `bytes` characters per turn wait (default 4,096). `false`: such readers get each

@@ -1,4 +1,4 @@
-// Starts turns that wait for a limit. They are in the table `waiting`, in one line for each scope.
+// Starts turns that wait for a limit. They are in the index of work, in one line for each scope.
 //
 // Theory of operation
 //   `serve` looks at the line of a scope: while the scope has free slots, the turns at the front are claimed by this
@@ -18,8 +18,8 @@
 //
 // Crash points
 //   a slot was released, `serve` not called   `serveAll` of a worker, or the next `serve` of the scope
-//   a row of `waiting` without its turn       `serve` removes it when it is at the front
-//   a waiting turn without its row            `restore-due.ts` writes it again
+//   a row of a line without its turn          `serve` removes it when it is at the front
+//   a waiting turn without its row            `recover()` writes it again (`work/restore.ts`)
 
 import type { SessionKey } from "../rows/session-key.ts";
 import type { Row } from "../rows/storage.ts";
@@ -30,8 +30,9 @@ import { merge } from "../rows/batch.ts";
 import { unclaimed } from "../rows/lease.ts";
 import { limitOf, scopeParts } from "../rows/limits.ts";
 import { keyOf } from "../rows/session-key.ts";
-import { moveDue } from "../rows/session-write.ts";
+import { duePut, moveDue } from "../rows/session-write.ts";
 import { readValue } from "../rows/stored.ts";
+import { workItem } from "../rows/work.ts";
 import { capacitiesOf } from "./admission.ts";
 
 /** How many turns of a line are examined at a time. */
@@ -92,11 +93,11 @@ export class WaitingTurns {
     let last = after;
     for (let line = 0; line < maxLines; line += 1) {
       const [rows = []] = await storage.read([
-        { table: "waiting", prefix: [], limit: 1, ...(last === null ? {} : { after: last }) },
+        { table: "work", prefix: ["limit"], limit: 1, ...(last === null ? {} : { after: last }) },
       ]);
       const [row] = rows;
       if (row === undefined) return null;
-      last = String(row.key[0]);
+      last = workItem("limit", row).queue;
       await this.#serveUntilDone(last, onlyWakes);
     }
     return last;
@@ -158,7 +159,7 @@ export class WaitingTurns {
   /** The rows at the front of a line, in the order in which they are served. */
   async #front(scope: string): Promise<readonly Row[]> {
     const { storage } = this.#context;
-    const query = { table: "waiting", prefix: [scope], limit: pageSize } as const;
+    const query = { table: "work", prefix: ["limit", scope], limit: pageSize } as const;
     const [first = []] = await storage.read([query]);
     if (first.length < pageSize || scopeParts(scope).kind !== "engine") return this.#roundRobin(scope, first);
     // The line is longer: the first turns of each of the next tenants. A tenant may have more turns than a page has
@@ -168,14 +169,14 @@ export class WaitingTurns {
       const one = { ...query, limit: 1 };
       const [next = [], start = []] = await storage.read([after === undefined ? one : { ...one, after }, one]);
       const row = next[0] ?? start[0];
-      const tenant = row === undefined ? undefined : String(row.key[1]);
+      const tenant = row === undefined ? undefined : workItem("limit", row).key.tenant;
       if (tenant === undefined || tenants.includes(tenant)) break;
       tenants.push(tenant);
       after = tenant;
     }
     const limit = Math.ceil(pageSize / Math.max(1, tenants.length));
     const rows = await storage.read(
-      tenants.map((tenant) => ({ table: "waiting", prefix: [scope, tenant], limit }) as const),
+      tenants.map((tenant) => ({ table: "work", prefix: ["limit", scope, tenant], limit }) as const),
     );
     return this.#roundRobin(scope, rows.flat());
   }
@@ -187,7 +188,7 @@ export class WaitingTurns {
   #roundRobin(scope: string, rows: readonly Row[]): readonly Row[] {
     const byTenant = new Map<string, Row[]>();
     for (const row of rows) {
-      const tenant = String(row.key[1]);
+      const { tenant } = workItem("limit", row).key;
       const ofTenant = byTenant.get(tenant);
       if (ofTenant === undefined) byTenant.set(tenant, [row]);
       else ofTenant.push(row);
@@ -205,7 +206,7 @@ export class WaitingTurns {
   /** Starts these turns, here or in another process. Returns whether the line has changed. */
   async #start(scope: string, rows: readonly Row[], onlyWakes: boolean): Promise<boolean> {
     const { storage, engines } = this.#context;
-    const keys = rows.map(({ key }): SessionKey => ({ tenant: String(key[1]), session: String(key[3]) }));
+    const keys = rows.map((row) => workItem("limit", row).key);
     const stored = await storage.read(
       keys.flatMap((key) => [
         { table: "open", prefix: keyOf(key) } as const,
@@ -243,8 +244,8 @@ export class WaitingTurns {
   async #removeStale(key: SessionKey, { key: at, tag }: Row, isClosed: boolean, lease: Row | null): Promise<void> {
     const closed = isClosed ? [{ table: "open", key: keyOf(key), tag: null } as const] : [];
     await this.#context.storage.write({
-      checks: [{ table: "waiting", key: at, tag }, unclaimed(keyOf(key), lease), ...closed],
-      removals: [{ table: "waiting", prefix: at }],
+      checks: [{ table: "work", key: at, tag }, unclaimed(keyOf(key), lease), ...closed],
+      removals: [{ table: "work", prefix: at }],
       puts: [],
     });
   }
@@ -255,8 +256,7 @@ export class WaitingTurns {
    */
   async #wake(key: SessionKey, open: OpenTurn, lease: Row | null): Promise<void> {
     const { storage, clock } = this.#context;
-    const at = [open.engine, key.tenant, open.due, key.session];
-    const [due = []] = await storage.read([{ table: "due", prefix: at }]);
+    const [due = []] = await storage.read([{ table: "work", prefix: duePut(key, open).key }]);
     if (due.length > 0) return;
     await storage.write(
       merge({ checks: [unclaimed(keyOf(key), lease)], removals: [], puts: [] }, moveDue(key, open, clock.now())),
@@ -266,8 +266,8 @@ export class WaitingTurns {
 
 /** Returns whether the open turn is the one that a row of the line describes. */
 function isInLine({ turn, limit }: OpenTurn, scope: string, row: Row): boolean {
-  if (limit?.type !== "waiting" || limit.scope !== scope || limit.since !== row.key[2]) return false;
-  return readValue("waiting", row).turn === turn;
+  if (limit?.type !== "waiting" || limit.scope !== scope || limit.since !== workItem("limit", row).at) return false;
+  return readValue("work", row).turn === turn;
 }
 
 /** The open turn of a row; `null`: the row cannot be read, which concerns its own session only. */

@@ -24,7 +24,7 @@ import type { DrivenTurn } from "../drive/driven-turn.ts";
 import type { RuntimeOptions } from "../drive/types.ts";
 import type { SessionKey } from "../rows/session-key.ts";
 import type { HostStorage } from "../rows/storage.ts";
-import type { OpenCursor } from "../work/restore-due.ts";
+import type { OpenCursor } from "../work/restore.ts";
 
 import { cellSettingsOf } from "../../core/engine/internal.ts";
 import { isEverturnError, MisuseError, RuntimeError } from "../../core/model/internal.ts";
@@ -35,7 +35,7 @@ import { withFormat } from "../rows/format.ts";
 import { HistoryCache } from "../rows/history-cache.ts";
 import { withLargeValues } from "../rows/large-values.ts";
 import { readValue } from "../rows/stored.ts";
-import { keyIn, openPage } from "../work/restore-due.ts";
+import { keyIn, openPage } from "../work/restore.ts";
 import { checkWaitingCalls } from "./check-waiting.ts";
 
 /** What {@link replayOpenTurns} found out about one open turn, or about one call that waits for a person. */

@@ -109,13 +109,13 @@ describe("verbs", () => {
     await web.start("go", { id: "s0" });
     const [open = [], due = []] = await host.read([
       { table: "open", prefix: [] },
-      { table: "due", prefix: [] },
+      { table: "work", prefix: ["turn"] },
     ]);
     // Rows of more sessions, as a sweep sees them.
     const ids = Array.from({ length: 259 }, (_, index) => `s${index + 1}`);
     const puts = ids.flatMap((id) => [
       ...open.map(({ tag, value }) => ({ table: "open", key: ["", id], tag, value }) as const),
-      ...due.map(({ key, tag, value }) => ({ table: "due", key: [...key.slice(0, 3), id], tag, value }) as const),
+      ...due.map(({ key, tag, value }) => ({ table: "work", key: [...key.slice(0, 5), id, ""], tag, value }) as const),
     ]);
     await host.write({ checks: [], removals: [], puts });
     expect(await web.recover()).toMatchObject({ pickedUp: 260 });

@@ -39,3 +39,10 @@ export function randomText(bytes = 16): string {
 function hex(bytes: Uint8Array): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
+
+/** A hash of a text that need not be secure (FNV-1a, 32 bits). */
+export function fnv1a(text: string): number {
+  let hash = 0x811c9dc5;
+  for (const character of text) hash = Math.imul(hash ^ (character.codePointAt(0) ?? 0), 0x01000193) >>> 0;
+  return hash;
+}

@@ -9,7 +9,7 @@
 //
 //   `withFormat` wraps the storage of a runtime. It reads the row with the first read, and converts values before they
 //   are written while the format is older than the newest one of this release. A finalized database costs one
-//   comparison for each batch. While it converts, it adds `reads` beside the data of lease rows: the newest version
+//   comparison for each batch. Rows of a table that replaces others are written to those, too. While it converts, it adds `reads` beside the data of lease rows: the newest version
 //   that their holder can read. Older releases ignore it. `finalizeStorage` recognises processes of the older release
 //   by leases without it.
 //
@@ -21,10 +21,12 @@
 //      Every later release reads it.
 
 import type { Json } from "../../core/model/internal.ts";
-import type { Batch, HostStorage, Put, Query, Row } from "./storage.ts";
+import type { Batch, HostStorage, Put, Query, Removal, Row } from "./storage.ts";
 import type { TableName } from "./tables.ts";
 
 import { RuntimeError, storedVersion } from "../../core/model/internal.ts";
+import { isPlainObject } from "../../core/model/parse/reading.ts";
+import { formerPuts, formerRemovals } from "./former-index.ts";
 
 /** How the values of a format differ from those of the format before. */
 type FormatChange = {
@@ -32,6 +34,11 @@ type FormatChange = {
   readonly format: number;
   /** For each table whose values changed: converts the data of a value to the format before. */
   readonly downgrade: { readonly [Table in TableName]?: (data: Json) => Json };
+  /** The rows of tables of the format before that say the same as a row of this one. */
+  readonly former?: {
+    readonly puts: (put: Put) => readonly Put[];
+    readonly removals: (removal: Removal) => readonly Removal[];
+  };
 };
 
 /** The formats that a release can write. */
@@ -45,8 +52,21 @@ export type StoredFormats = {
 /** The format of databases without a row: that of the first release with this rule. */
 export const firstFormat = 4;
 
+/** Version 5: turn rows have the time of their end, and the index of work is one table. */
+const version5: FormatChange = {
+  format: 5,
+  downgrade: { turns: withoutEnd },
+  former: { puts: formerPuts, removals: formerRemovals },
+};
+
+function withoutEnd(data: Json): Json {
+  if (!isPlainObject(data)) return data;
+  const { endedAt: _, ...former } = data;
+  return former;
+}
+
 /** The formats of this release. A release that raises `storedVersion` adds a change. */
-export const storedFormats: StoredFormats = { newest: storedVersion, changes: [] };
+export const storedFormats: StoredFormats = { newest: storedVersion, changes: [version5] };
 
 /** The row of the format. */
 const place = { table: "shared", key: ["everturn", 0, "format"] } as const;
@@ -114,9 +134,15 @@ export function withFormat(storage: HostStorage, formats: StoredFormats = stored
   };
 }
 
-/** Converts the values of a batch to an older format. */
+/** Converts the values of a batch to an older format, and adds rows of its tables. */
 function inFormat(batch: Batch, format: number, formats: StoredFormats): Batch {
-  return { ...batch, puts: batch.puts.map((put) => downgraded(put, format, formats)) };
+  const former = formats.changes.flatMap((change) => (change.format > format ? (change.former ?? []) : []));
+  const puts = batch.puts.map((put) => downgraded(put, format, formats));
+  return {
+    ...batch,
+    removals: [...batch.removals, ...former.flatMap(({ removals }) => batch.removals.flatMap(removals))],
+    puts: [...puts, ...former.flatMap((change) => puts.flatMap(change.puts))],
+  };
 }
 
 /** Values of index rows are empty, and those of middleware have formats of their own: they are left as they are. */

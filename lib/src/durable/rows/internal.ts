@@ -21,5 +21,8 @@ export type {
 export { sha256 } from "./digest.ts";
 export { foldedWords, largeTextsOf, maxIndexedLength, wordsOfEntry } from "./message-words.ts";
 export { sessionName } from "./storage.ts";
+export { workPutOf } from "./former-index.ts";
 export type { Column, TableName } from "./tables.ts";
 export { tableNames, tables } from "./tables.ts";
+export type { WorkItem } from "./work.ts";
+export { retainedSession, retainedTurn, workPut } from "./work.ts";

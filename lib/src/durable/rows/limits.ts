@@ -26,11 +26,14 @@ import type { Changes } from "./batch.ts";
 import type { SessionKey } from "./session-key.ts";
 import type { Check, Key, Put, Query, Removal, Row } from "./storage.ts";
 import type { LimitedTurn, Slot, TurnLimit } from "./values.ts";
+import type { WorkItem } from "./work.ts";
 
 import { MisuseError } from "../../core/model/internal.ts";
 import { isPlainObject } from "../../core/model/parse/reading.ts";
 import { noChanges } from "./batch.ts";
+import { fnv1a } from "./digest.ts";
 import { readValue, writeValue } from "./stored.ts";
+import { workPut, workRemoval } from "./work.ts";
 
 /** A limit of the turns of one engine, tenant or limit key. Turns over the limit are accepted and wait. */
 export type Limit = {
@@ -320,24 +323,18 @@ export function slotPut(
   turn: string,
 ): Put {
   const value = writeValue("slots", { tenant, session, turn });
-  return { table: "slots", key: [scope, kind, number], tag: tagOf(turn), ttlMs: perMs, value };
+  return { table: "slots", key: [scope, kind, number], tag: fnv1a(turn), ttlMs: perMs, value };
 }
 
-/** A hash of the id of a turn (FNV-1a, 32 bits). */
-function tagOf(turn: string): number {
-  let hash = 0x811c9dc5;
-  for (const character of turn) hash = Math.imul(hash ^ (character.codePointAt(0) ?? 0), 0x01000193) >>> 0;
-  return hash;
-}
-
-/** The key of the row of a turn that waits. */
-function waitingKey({ tenant, session }: SessionKey, { scope, since }: Pick<LimitedTurn, "scope" | "since">): Key {
-  return [scope, tenant, since, session];
+/** The item of a turn that waits, in the index of work. */
+function waitingItem(key: SessionKey, { scope, since }: Pick<LimitedTurn, "scope" | "since">): WorkItem {
+  return { reason: "limit", queue: scope, key, at: since, item: "" };
 }
 
 /** The row of a turn that waits. */
 export function waitingPut(key: SessionKey, turn: string, limit: LimitedTurn): Put {
-  return { table: "waiting", key: waitingKey(key, limit), tag: tagOf(turn), value: writeValue("waiting", { turn }) };
+  const value = writeValue("work", { turn, onTimeout: "error_as_result" });
+  return workPut(waitingItem(key, limit), { tag: fnv1a(turn), value });
 }
 
 /**
@@ -346,7 +343,7 @@ export function waitingPut(key: SessionKey, turn: string, limit: LimitedTurn): P
  */
 export function limitRemovals(key: SessionKey, limit: TurnLimit | null): readonly Removal[] {
   if (limit === null) return [];
-  if (limit.type === "waiting") return [{ table: "waiting", prefix: waitingKey(key, limit) }];
+  if (limit.type === "waiting") return [workRemoval(waitingItem(key, limit))];
   return limit.slots.map(({ scope, number }): Removal => ({ table: "slots", prefix: slotKey({ scope, number }) }));
 }
 

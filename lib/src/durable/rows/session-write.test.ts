@@ -24,11 +24,12 @@ const progress: TurnProgress = {
   takeovers: 1,
   discarded: 0,
   end: null,
+  endedAt: null,
   failure: null,
 };
 const stored: StoredSession = {
   key,
-  head: { ...emptyHead(session, 10), turn: "t1", sequence: 4 },
+  head: { ...emptyHead(session, 10), lastTurn: "t0", turn: "t1", sequence: 4 },
   version: 3,
   turn: { id: "t1", progress, commits: 2, engine: "default", due: 40, limitKey: null, limit: null },
 };
@@ -156,7 +157,8 @@ describe("writeSession", () => {
         next: null,
         nextDue: 0,
         nextLimit: null,
-        retainedUntil: null,
+        endedAt: 30,
+        acceptedAt: 10,
         rollup,
       },
       events,
@@ -173,7 +175,6 @@ describe("writeSession", () => {
     });
     expect(puts(changes)).toEqual([
       "contents",
-      "due",
       "events",
       "open",
       "recent",
@@ -181,6 +182,7 @@ describe("writeSession", () => {
       "starts",
       "turn_times",
       "turns",
+      "work",
     ]);
     expect(changes.checks).toContainEqual({ table: "turns", key: [...keyOf(key), "t2"], tag: null });
     expect(after).toMatchObject({
@@ -197,26 +199,26 @@ describe("writeSession", () => {
       end,
       nextDue: 60,
       nextLimit: null,
-      retainedUntil: 50,
+      endedAt: 20,
+      acceptedAt: 10,
       rollup,
     } as const;
     const last = writeSession(stored, { now: 20, turn: { ...ending, next: null } });
-    expect(removals(last.changes)).toEqual(["cancels", "due", "open", "recent"]);
-    expect(last.changes.removals).toContainEqual({ table: "due", prefix: ["default", "a", 40, "s"] });
-    expect(puts(last.changes)).toEqual(["recent", "retained", "rollup_lines", "sessions", "turns"]);
+    expect(removals(last.changes)).toEqual(["cancels", "open", "recent", "work"]);
+    expect(last.changes.removals).toContainEqual({ table: "work", prefix: ["turn", "default", "a", 40, "a", "s", ""] });
+    expect(puts(last.changes)).toEqual(["recent", "rollup_lines", "sessions", "turns", "work"]);
     const followed = writeSession(stored, { now: 20, turn: { ...ending, next: turn("t2") } });
-    expect(removals(followed.changes)).toEqual(["cancels", "due", "open", "recent"]);
+    expect(removals(followed.changes)).toEqual(["cancels", "open", "recent", "work"]);
     expect(puts(followed.changes)).toEqual([
       "contents",
-      "due",
       "open",
       "recent",
-      "retained",
       "rollup_lines",
       "sessions",
       "starts",
       "turn_times",
       "turns",
+      "work",
     ]);
     expect(followed.after).toMatchObject({ head: { turn: "t2", lastTurn: "t1" }, turn: { id: "t2", commits: 0 } });
   });
@@ -232,13 +234,13 @@ describe("writeSession", () => {
     const failure = runtimeFailure("diverged");
     const parked = writeSession(stored, { now: 20, turn: { type: "park", failure, rollup } });
     expect(puts(parked.changes)).toEqual(["attention", "recent", "rollup_lines", "sessions", "turns"]);
-    expect(removals(parked.changes)).toEqual(["due", "open", "recent"]);
+    expect(removals(parked.changes)).toEqual(["open", "recent", "work"]);
     expect(parked.after).toMatchObject({ head: { turn: "t1" }, turn: { progress: { status: "parked", failure } } });
     const restarted = writeSession(parked.after, {
       now: 30,
       turn: { type: "restart", committed: 4, due: 30 },
     });
-    expect(puts(restarted.changes)).toEqual(["due", "open", "recent", "sessions", "turns"]);
+    expect(puts(restarted.changes)).toEqual(["open", "recent", "sessions", "turns", "work"]);
     expect(restarted.after.turn?.progress).toMatchObject({ status: "running", committed: 4, failure: null });
   });
 });
@@ -250,7 +252,7 @@ describe("deleting a session", () => {
       columns[0].name === "tenant" && columns[1]?.name === "session" ? [name] : [],
     );
     expect([...tablesOfSession, "sessions", "leases"].sort()).toEqual(keyed.sort());
-    expect(removals(changes)).toEqual([...tablesOfSession, "recent"].sort());
+    expect(removals(changes)).toEqual([...tablesOfSession, "recent", "work"].sort());
     expect(puts(changes)).toEqual(["sessions"]);
     const { data } = JSON.parse(changes.puts[0]?.value ?? "");
     expect(data).toMatchObject({ deleted: true, sequence: 4 });

@@ -1,6 +1,6 @@
 // Builds the batch that changes a session. Every verb and every commit of a turn calls `writeSession`, so a row of the
-// tables `sessions`, `recent`, `attention`, `entries`, `turns`, `starts`, `turn_times`, `contents`, `open`, `due`,
-// `retained`, `events` and `rollup_lines` is built in this file. One other place writes a turn row: `ActiveTurns`
+// tables `sessions`, `recent`, `attention`, `entries`, `turns`, `starts`, `turn_times`, `contents`, `open`, `events` and
+// `rollup_lines`, and a row of `work` about a turn, is built in this file. One other place writes a turn row: `ActiveTurns`
 // counts takeovers on it.
 //
 // Theory of operation
@@ -17,14 +17,14 @@
 //   a change of the session  sessions (version + 1), entries (the new messages); unless a turn advances also recent
 //                            (moved to now), and attention if it has an owner, waits for an answer or its turn is
 //                            parked, or did before
-//   a turn begins            starts, turn_times, turns (queued), contents (or a check of it), open, due; and the
+//   a turn begins            starts, turn_times, turns (queued), contents (or a check of it), open, work; and the
 //                            session row
 //   a turn advances          turns (commit count + 1); the session row only at a boundary, where the history grew
-//   a turn ends              turns (ended), sessions, retained, rollup_lines; the rows of the next turn, or the removal
-//                            of open and due; the removal of cancels
-//   a turn is parked         turns (parked), sessions, rollup_lines; open and due are removed, so no worker takes the
-//                            turn
-//   a step is restarted      turns (running), sessions, open, due
+//   a turn ends              turns (ended), sessions, work (retention), rollup_lines; the rows of the next turn, or the
+//                            removal of open and work (turn); the removal of cancels
+//   a turn is parked         turns (parked), sessions, rollup_lines; open and work (turn) are removed, so no worker
+//                            takes the turn
+//   a step is restarted      turns (running), sessions, open, work
 //
 // Invariants
 //   1. Every change of the session row is a compare-and-swap on its version; every change of a turn row is one on its
@@ -38,7 +38,7 @@ import type { Failure, JsonObject, Message, Session } from "../../core/model/int
 import type { Pinned } from "../../core/run/internal.ts";
 import type { Changes } from "./batch.ts";
 import type { SessionKey } from "./session-key.ts";
-import type { Check, Key, Put, Removal } from "./storage.ts";
+import type { Check, Put, Removal } from "./storage.ts";
 import type {
   Attention,
   OpenTurn,
@@ -50,6 +50,7 @@ import type {
   TurnStart,
   TurnSummary,
 } from "./values.ts";
+import type { WorkItem } from "./work.ts";
 
 import { startHistory } from "../../core/kernel/internal.ts";
 import { messageText } from "../../core/model/internal.ts";
@@ -60,6 +61,7 @@ import { keyOf, turnKey } from "./session-key.ts";
 import { writeValue } from "./stored.ts";
 import { tablesOfSession } from "./tables.ts";
 import { attentions } from "./values.ts";
+import { retainedSession, retainedTurn, workKey, workPut, workRemoval } from "./work.ts";
 
 /** The stored session row and turn row, as this process last read or wrote them. */
 export type StoredSession = {
@@ -71,15 +73,15 @@ export type StoredSession = {
   readonly turn: StoredTurn | null;
 };
 
-/** The turn row, and where the turn is in the index of due work. */
+/** The turn row, and where the turn is in the index of work. */
 type StoredTurn = {
   readonly id: string;
   readonly progress: TurnProgress;
   /** The tag of the row: the number of commits. */
   readonly commits: number;
-  /** The name of its engine: the first part of its key in `due`. */
+  /** The name of its engine: its queue in `work`. */
   readonly engine: string;
-  /** The time in its key in `due`, in milliseconds. */
+  /** The time in its key in `work`, in milliseconds. */
   readonly due: number;
   readonly limitKey: string | null;
   /** What the limits have decided about the turn, with the slots that it holds. */
@@ -162,8 +164,10 @@ type TurnChange =
       readonly nextDue: number;
       /** What the limits have decided about the next turn. */
       readonly nextLimit: TurnLimit | null;
-      /** When the journal may be removed, in milliseconds; `null`: never. */
-      readonly retainedUntil: number | null;
+      /** In milliseconds. */
+      readonly endedAt: number;
+      /** When the turn was accepted, in milliseconds: the time of its row for retention. */
+      readonly acceptedAt: number;
       /** What the turn adds to the rollups. */
       readonly rollup: Rollup;
     }
@@ -278,7 +282,7 @@ function writeTurn({ key, head, turn }: StoredSession, change: TurnChange | null
       const ended: Changes = {
         checks: [],
         removals: [{ table: "cancels", prefix: at }, ...closed],
-        puts: change.retainedUntil === null ? [] : [retainedPut(key, id, change.retainedUntil)],
+        puts: [workPut(retainedTurn(key, id, change.acceptedAt))],
       };
       const changes = merge(row, ended, next?.changes ?? noChanges);
       return {
@@ -312,6 +316,7 @@ function progressAfter(change: Exclude<TurnChange, { type: "begin" }>, before: T
         step: change.step,
         discarded: before.discarded + (change.discarded ?? 0),
         end: change.end,
+        endedAt: change.endedAt,
       };
     case "park":
       return { status: "parked", failure: change.failure };
@@ -344,6 +349,7 @@ function beginTurn(
     takeovers: 0,
     discarded: 0,
     end: null,
+    endedAt: null,
     failure: null,
   };
   const limitKey = limitKeyOf(start.options);
@@ -406,6 +412,7 @@ function writeHead(
       puts: [
         ...row.puts,
         ...(isListed ? listPuts(key, head) : []),
+        ...(isNew(before) ? [workPut(retainedSession(key, before.createdAt))] : []),
         ...messages.map((message, index): Put => {
           const at = [...keyOf(key), before.length + index];
           return { table: "entries", key: at, tag: 0, value: writeValue("entries", message) };
@@ -425,8 +432,17 @@ export function deleteRows({ key, head, version }: StoredSession, empty: Session
   const tombstone = { ...head, ...cleared, owner: null, startedBy: [], deleted: true };
   return merge(sessionRow(key, version, tombstone), {
     ...noChanges,
-    removals: [...tablesOfSession.map((table): Removal => ({ table, prefix: keyOf(key) })), ...listRemovals(key, head)],
+    removals: [
+      ...tablesOfSession.map((table): Removal => ({ table, prefix: keyOf(key) })),
+      ...listRemovals(key, head),
+      workRemoval(retainedSession(key, head.createdAt)),
+    ],
   });
+}
+
+/** Returns whether nothing has changed the session since it was created. */
+function isNew({ createdAt, changedAt, turn, lastTurn }: SessionHead): boolean {
+  return createdAt === changedAt && turn === null && lastTurn === null;
 }
 
 /** The session row of a session without messages and turns. */
@@ -532,8 +548,7 @@ export function limitKeyOf({ limitKey }: JsonObject): string | null {
 }
 
 /**
- * The rows that make a turn open: its row in `open`, and its entry in the index of due work unless it waits for a
- * limit.
+ * The rows that make a turn open: its row in `open`, and its row in the index of work unless it waits for a limit.
  */
 function openTurn(key: SessionKey, open: OpenTurn): readonly Put[] {
   return open.limit?.type === "waiting" ? [openPut(key, open)] : [openPut(key, open), duePut(key, open)];
@@ -543,35 +558,34 @@ function openPut(key: SessionKey, open: OpenTurn): Put {
   return { table: "open", key: keyOf(key), tag: 0, value: writeValue("open", open) };
 }
 
-/** The entry of an open turn in the index of due work. */
-export function duePut(key: SessionKey, { engine, due }: Pick<OpenTurn, "engine" | "due">): Put {
-  return { table: "due", key: dueKey(key, engine, due), tag: 0, value: "" };
+/** The row of an open turn in the index of work. */
+export function duePut(key: SessionKey, open: Pick<OpenTurn, "engine" | "due">): Put {
+  return workPut(dueItem(key, open));
+}
+
+/** The removal of that row. */
+export function dueRemoval(key: SessionKey, open: Pick<OpenTurn, "engine" | "due">): Removal {
+  return workRemoval(dueItem(key, open));
+}
+
+function dueItem(key: SessionKey, { engine, due }: Pick<OpenTurn, "engine" | "due">): WorkItem {
+  return { reason: "turn", queue: engine, key, at: due, item: "" };
 }
 
 /** The removals that close a turn. Its slots are released, or its place among the turns that wait for a limit. */
-function closedTurn(key: SessionKey, { engine, due, limit }: StoredTurn): readonly Removal[] {
-  return [
-    { table: "open", prefix: keyOf(key) },
-    { table: "due", prefix: dueKey(key, engine, due) },
-    ...limitRemovals(key, limit),
-  ];
-}
-
-function dueKey({ tenant, session }: SessionKey, engine: string, due: number): Key {
-  return [engine, tenant, due, session];
+function closedTurn(key: SessionKey, turn: StoredTurn): readonly Removal[] {
+  return [{ table: "open", prefix: keyOf(key) }, dueRemoval(key, turn), ...limitRemovals(key, turn.limit)];
 }
 
 /**
- * Moves an open turn to another time in the index of due work. Refused if no turn is open: the answer to the commit
+ * Moves an open turn to another time in the index of work. Refused if no turn is open: the answer to the commit
  * that ended the turn may have been lost, and an ended turn must not be opened again.
  */
 export function moveDue(key: SessionKey, open: OpenTurn, later: number): Changes {
-  const { engine, due } = open;
-  const removals = [{ table: "due", prefix: dueKey(key, engine, due) } as const];
   const moved = { ...open, due: later };
   return {
     checks: [isOpen(key)],
-    removals: later === due ? [] : removals,
+    removals: later === open.due ? [] : [dueRemoval(key, open)],
     puts: [openPut(key, moved), duePut(key, moved)],
   };
 }
@@ -585,9 +599,9 @@ export function moveIndexedDue(key: SessionKey, open: OpenTurn, later: number): 
   return { ...moved, checks: [...moved.checks, hasDueRow(key, open)] };
 }
 
-/** The index of due work has the row of this open turn. */
-export function hasDueRow(key: SessionKey, { engine, due }: Pick<OpenTurn, "engine" | "due">): Check {
-  return { table: "due", key: dueKey(key, engine, due), tag: 0 };
+/** The index of work has the row of this open turn. */
+export function hasDueRow(key: SessionKey, open: Pick<OpenTurn, "engine" | "due">): Check {
+  return { table: "work", key: workKey(dueItem(key, open)), tag: 0 };
 }
 
 /** A turn of the session is open. */
@@ -595,16 +609,11 @@ function isOpen(key: SessionKey): Check {
   return { table: "open", key: keyOf(key), tag: 0 };
 }
 
-/** Takes an open turn out of the index of due work: it waits for a limit. */
+/** Takes an open turn out of the turns that are due: it waits for a limit. */
 export function removeDue(key: SessionKey, open: OpenTurn): Changes {
   return {
     checks: [isOpen(key)],
-    removals: [{ table: "due", prefix: dueKey(key, open.engine, open.due) }],
+    removals: [dueRemoval(key, open)],
     puts: [openPut(key, open)],
   };
-}
-
-/** Marks the journal of a turn for removal after the time `until`. */
-export function retainedPut(key: SessionKey, turn: string, until: number): Put {
-  return { table: "retained", key: [Math.ceil(until), ...turnKey(key, turn)], tag: 0, value: "" };
 }

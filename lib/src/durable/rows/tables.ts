@@ -2,8 +2,8 @@
 // that range queries use the primary key. Each row also has a tag, an expiry and a value; `values.ts` has the types of
 // the values.
 //
-// Tables that a worker scans across sessions (`due`, `deadlines`, `retained`) have the time in their key, before the
-// session. A scan for due work costs what is due and not what is stored.
+// All work that a process may have to do later is in one table, the index of work (`work`), with the time in its key
+// before the session. A scan for due work costs what is due and not what is stored.
 
 /** A column of a primary key. */
 export type Column = { readonly name: string; readonly type: "text" | "integer" };
@@ -11,17 +11,17 @@ export type Column = { readonly name: string; readonly type: "text" | "integer" 
 /** The name of a table. */
 export type TableName = keyof typeof tables;
 
+/** The name of a table that a database has until it is finalized. */
+export type FormerTable = keyof typeof formerTables;
+
 const text = (name: string): Column => ({ name, type: "text" });
 const integer = (name: string): Column => ({ name, type: "integer" });
 
 const session = [text("tenant"), text("session")] as const;
 const turn = [...session, text("turn")] as const;
 
-/**
- * The tables that a host stores, and the columns of their keys. Each row also has a tag, an expiry and a value.
- * Exported as `storageTables`.
- */
-export const tables = {
+/** The tables of this release, and the columns of their keys. */
+const currentTables = {
   /** The session row: the session without its messages. The tag is the version of the session. */
   sessions: session,
   /**
@@ -38,24 +38,20 @@ export const tables = {
   entries: [...session, integer("position")],
   /** The lease of a session: which process may write to it. The tag is the fencing token, which never decreases. */
   leases: session,
-  /** The open turn of a session, its engine, and the time of its row in `due`. A parked turn has no row here. */
+  /** The open turn of a session, its engine, and the time of its row in `work`. A parked turn has no row here. */
   open: session,
   /**
-   * Index of open turns by engine, tenant and due time: the time at which a worker examines the turn. For a driven turn
-   * that is when its lease would expire, as of the last write that moved it. The value is empty.
+   * The index of work (`rows/work.ts`): what a process has to do at a time or when a slot is free. `reason` says what,
+   * `queue` for which engine or limit. The lanes of a queue are served round robin. The value is empty, or names the
+   * turn.
    */
-  due: [text("engine"), text("tenant"), integer("due"), text("session")],
+  work: [text("reason"), text("queue"), text("lane"), integer("at"), text("tenant"), text("session"), text("item")],
   /**
    * Slots of limits (`limits.ts`): `concurrency` slots are held until the turn ends, `rate` slots until they expire. A
    * slot without a row is free. The value names the turn that took it. The row `copied` of a tenant counts what its
    * forks copy (`copy-quota.ts`): the tag is a number of characters.
    */
   slots: [text("scope"), text("kind"), integer("number")],
-  /**
-   * Open turns that wait for a limit, by the scope of the limit and the time since which they wait. They have no row in
-   * `due`, unless they are woken.
-   */
-  waiting: [text("scope"), text("tenant"), integer("since"), text("session")],
   /** The input and options that a turn was accepted with. Written once. */
   starts: turn,
   /** Index of the turns of a session by the time of their acceptance. The value is empty. */
@@ -87,10 +83,6 @@ export const tables = {
   large: [...session, text("digest")],
   /** The ledger: one line for each cost. */
   ledger: [...turn, text("line")],
-  /** Deadlines of pending calls, by due time. */
-  deadlines: [integer("due"), ...session, text("call")],
-  /** Journals of ended turns, by the time from which they may be removed. The value is empty. */
-  retained: [integer("due"), ...turn],
   /** Capability tokens that complete a pending call, by the digest of the token. */
   tokens: [text("digest")],
   /**
@@ -112,14 +104,38 @@ export const tables = {
 } as const satisfies { readonly [name: string]: readonly Column[] };
 
 /**
+ * The tables that `work` replaces. Processes write the same rows to them until the database is finalized, for processes
+ * of the release before (`format.ts`). Afterwards they are empty.
+ */
+const formerTables = {
+  /** Open turns by engine, tenant and due time. */
+  due: [text("engine"), text("tenant"), integer("due"), text("session")],
+  /** Open turns that wait for a limit, by the scope of the limit. */
+  waiting: [text("scope"), text("tenant"), integer("since"), text("session")],
+  /** Deadlines of pending calls. */
+  deadlines: [integer("due"), ...session, text("call")],
+  /** Ended turns by the end of their retention time. */
+  retained: [integer("due"), ...turn],
+} as const satisfies { readonly [name: string]: readonly Column[] };
+
+/**
+ * The tables that a host stores, and the columns of their keys. Each row also has a tag, an expiry and a value.
+ * Exported as `storageTables`.
+ */
+export const tables = { ...currentTables, ...formerTables } as const;
+
+/**
  * Tables whose rows are deleted with their session: every table whose key begins with tenant and session. Two rows
  * outlive the session: the session row becomes a tombstone, and the lease row keeps the fencing token, so that an old
  * holder stays fenced.
  */
 export const tablesOfSession: readonly TableName[] = tableNames().filter((name) => {
-  const [first, second] = tables[name];
+  const [first, second]: readonly Column[] = tables[name];
   return first === session[0] && second === session[1] && name !== "sessions" && name !== "leases";
 });
+
+/** The names of the tables that a database has until it is finalized. */
+export const formerTableNames: readonly FormerTable[] = ["due", "waiting", "deadlines", "retained"];
 
 /** The names of all tables. */
 export function tableNames(): readonly TableName[] {

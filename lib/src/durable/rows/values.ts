@@ -170,6 +170,8 @@ const turnProgressFields = {
   discarded: fallback(number, 0),
   /** The result, once the turn has ended. */
   end: fallback(nullable(summaryShape), null),
+  /** When it ended, in milliseconds; `null`: it has not, or an older release ended it. */
+  endedAt: fallback(nullable(number), null),
   /** The reason why the turn is parked. */
   failure: fallback(nullable(failureShape), null),
 };
@@ -325,7 +327,7 @@ const limitCases = {
    * The limits have admitted the turn. It holds these slots until it ends or is parked, whichever process drives it.
    */
   admitted: { slots: required(array(slotShape)) },
-  /** The turn waits for a limit. `scope` and `since` are parts of the key of its row in `waiting`. */
+  /** The turn waits for a limit. `scope` and `since` are parts of the key of its row in `work`. */
   waiting: {
     scope: required(string),
     /** When the turn first had to wait, in milliseconds. */
@@ -344,7 +346,8 @@ const openTurnFields = {
   turn: required(string),
   engine: required(string),
   /**
-   * The time of its row in `due`, in milliseconds. A turn that waits for a limit has no row there, unless it is woken.
+   * The time of its row among the turns in `work`, in milliseconds. A turn that waits for a limit has no such row,
+   * unless it is woken.
    */
   due: fallback(number, 0),
   /** The option `limitKey` of the verb; `null`: none. */
@@ -493,8 +496,11 @@ export const shapes = {
     model: fallback(nullable(string), null),
     usage: required(usageShape),
   }),
-  /** The deadline of a pending call of a turn. */
-  deadlines: object({
+  /**
+   * What a row of the index of work adds to its key: the turn that waits for a limit, or the turn of a pending call and
+   * what its deadline does. Rows of the other reasons are empty.
+   */
+  work: object({
     turn: required(string),
     onTimeout: fallback(oneOf(["error_as_result", "fail_turn"]), "error_as_result"),
   }),
@@ -513,8 +519,6 @@ export const shapes = {
   open: object(openTurnFields),
   /** The turn that took a slot. */
   slots: object({ tenant: required(string), session: required(string), turn: required(string) }),
-  /** A turn that waits for a limit. */
-  waiting: object({ turn: required(string) }),
   leases: object(leaseFields),
   pieces: object(pieceFields),
   rollup_lines: object(rollupFields),
@@ -525,4 +529,5 @@ export const shapes = {
 export type StoredValues = InferShapes<typeof shapes>;
 export type Accepted = StoredValues["accepted"];
 export type LedgerLine = StoredValues["ledger"];
-export type Deadline = StoredValues["deadlines"];
+/** The value of a deadline. */
+export type Deadline = StoredValues["work"];

@@ -11,6 +11,7 @@ import { awaitingApproval } from "../../../test/runtime/awaiting-approval.ts";
 import { says, sessionsOf, toolCall } from "../../../test/runtime/sessions.ts";
 import { counting, talk, worker, World, writes } from "../../../test/runtime/world.ts";
 import { openCallDeadlines } from "./waits.ts";
+import { workItem } from "./work.ts";
 
 /** A session `s1` that waits for a user message as the answer to a question: no call is pending. */
 async function asked(options: object, world = new World()) {
@@ -41,9 +42,9 @@ describe("deadlines of pending calls", () => {
       await having.start("hi", { id: "s1", engine: "other", waits: { approval: { afterMs: 1000 } } })
     ).result;
     await working(world, world.process(world.engine(worker())), 3000);
-    expect(await world.rows("deadlines")).toHaveLength(1);
+    expect(await world.work("deadline")).toHaveLength(1);
     await working(world, having, 3000);
-    expect(await world.rows("deadlines")).toEqual([]);
+    expect(await world.work("deadline")).toEqual([]);
     expect((await having.get("s1"))?.session.status).toBe("completed");
     expect(pay.runs).toEqual([]);
   });
@@ -59,7 +60,7 @@ describe("deadlines of pending calls", () => {
       await having.start("hi", { id: "zz", waits })
     ).result;
     await working(world, world.process(mine), 3000);
-    expect(await world.rows("deadlines")).toHaveLength(70);
+    expect(await world.work("deadline")).toHaveLength(70);
     expect((await having.get("zz"))?.session.status).toBe("completed");
   });
 
@@ -71,7 +72,7 @@ describe("deadlines of pending calls", () => {
       refuses: (write) => (fails && writes("sessions")(write) ? new Error("the disk is gone") : null),
     });
     await working(world, worse, 3000);
-    expect(await world.rows("deadlines")).toHaveLength(1);
+    expect(await world.work("deadline")).toHaveLength(1);
     fails = false;
     await working(world, worse, 3000);
     expect((await of.get("s1"))?.session.status).toBe("completed");
@@ -79,9 +80,9 @@ describe("deadlines of pending calls", () => {
 
   test("deleting a session deletes its deadlines", async () => {
     const { world, of } = await awaitingApproval({ waits: { approval: { afterMs: 1000 } } });
-    expect(await world.rows("deadlines")).toHaveLength(1);
+    expect(await world.work("deadline")).toHaveLength(1);
     await of.delete("s1");
-    expect(await world.rows("deadlines")).toEqual([]);
+    expect(await world.work("deadline")).toEqual([]);
   });
 
   test("a duration that is too long or not a number is refused", async () => {
@@ -105,10 +106,13 @@ describe("a question whose answer is a user message", () => {
     expect(openCallDeadlines(key, String(turn.key[2]), [], options, 0)).toEqual([]);
     const [put, ...more] = openCallDeadlines(key, String(turn.key[2]), [], options, 0, view.session);
     if (put === undefined) throw new Error("there is no deadline");
-    expect([put.key, more]).toEqual([[1000, "", "s1", "c0"], []]);
-    await world.raw("deadlines", { ...put, expires: null, remainingMs: null }, put.value);
+    expect([workItem("deadline", put), more]).toEqual([
+      { reason: "deadline", queue: "", key, at: 1000, item: "c0" },
+      [],
+    ]);
+    await world.write({ puts: [put] });
     await working(world, of, 3000);
-    expect(await world.rows("deadlines")).toEqual([]);
+    expect(await world.work("deadline")).toEqual([]);
     expect(await talk(of)).toContain("user (no answer arrived before the deadline)");
   });
 

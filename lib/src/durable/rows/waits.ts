@@ -10,8 +10,8 @@ import { canonicalJson } from "../../core/kernel/internal.ts";
 import { MisuseError, pendingReasons } from "../../core/model/internal.ts";
 import { isOpen } from "../../core/session/internal.ts";
 import { sha256 } from "./digest.ts";
-import { keyOf } from "./session-key.ts";
 import { writeValue } from "./stored.ts";
+import { workPut } from "./work.ts";
 
 /** Deadlines by the reason for which a call is pending. A reason that is absent has no deadline. */
 export type Waits = { readonly [R in PendingReason]?: WaitPolicy };
@@ -106,8 +106,8 @@ export function openCallDeadlines(
     const policy = waits[reason];
     if (policy === undefined) return [];
     const deadline: Deadline = { turn, onTimeout: policy.onTimeout ?? "error_as_result" };
-    const at = [Math.ceil(now + policy.afterMs), ...keyOf(key), id];
-    return [{ table: "deadlines", key: at, tag: 0, value: writeValue("deadlines", deadline) }];
+    const at = Math.ceil(now + policy.afterMs);
+    return [workPut({ reason: "deadline", queue: "", key, at, item: id }, { value: writeValue("work", deadline) })];
   });
 }
 

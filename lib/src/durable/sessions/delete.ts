@@ -6,7 +6,7 @@ import type { VerbContext } from "../drive/context.ts";
 import type { SessionKey } from "../rows/session-key.ts";
 import type { StoredSession } from "../rows/session-write.ts";
 import type { Check, Removal, Row } from "../rows/storage.ts";
-import type { OpenTurn } from "../rows/values.ts";
+import type { OpenTurn, TurnStart } from "../rows/values.ts";
 
 import { newSession } from "../../core/model/internal.ts";
 import { readOne } from "../drive/context.ts";
@@ -16,9 +16,10 @@ import { nextToken, releasePut } from "../rows/lease.ts";
 import { freedScopes, limitRemovals } from "../rows/limits.ts";
 import { isOwnPinned } from "../rows/own-pinned.ts";
 import { keyOf, nameOf, turnKey } from "../rows/session-key.ts";
-import { deleteRows, emptyHead } from "../rows/session-write.ts";
+import { deleteRows, dueRemoval, emptyHead } from "../rows/session-write.ts";
 import { readValue, salvageHead } from "../rows/stored.ts";
 import { openCallDeadlines } from "../rows/waits.ts";
+import { retainedTurn, workRemoval } from "../rows/work.ts";
 import { branchesOf } from "./branches.ts";
 import { readableHead } from "./browse.ts";
 
@@ -26,7 +27,7 @@ import { readableHead } from "./browse.ts";
  * Deletes a session, also one whose rows cannot be read. A tombstone remains, so that a writer with the old version
  * cannot restore the session; the lease epoch is increased, so that a process that drives the session is fenced. Pinned
  * configurations with texts of a call are deleted too. Rows that are not keyed by session hold ids and digests only,
- * and are removed later: retention entries and deadlines of answered calls when they are due, tokens by `collect.ts`,
+ * and are removed later: deadlines of answered calls when they are due, tokens by `collect.ts`,
  * names of cached replies by the cache. Pinned configurations of engines are shared, and hold nothing of a session. The
  * branches of a chat are deleted with it, also one that was created meanwhile.
  */
@@ -54,7 +55,7 @@ async function deleteOne(context: VerbContext, id: string): Promise<void> {
         removals: [
           ...(await deadlineRemovals(context, before)),
           ...openRemovals(key, open),
-          ...(await ownPinnedRemovals(context, key)),
+          ...(await startRemovals(context, key)),
         ],
         puts: [fencing],
       }),
@@ -86,8 +87,8 @@ async function newestEvent(
 }
 
 /**
- * The open turn; `null`: there is none, or its row cannot be read. Workers remove rows of `due` and slots that belong
- * to no open turn.
+ * The open turn; `null`: there is none, or its row cannot be read. Workers remove rows of `work` and slots that
+ * belong to no open turn.
  */
 async function openTurnOf({ storage }: VerbContext, key: SessionKey): Promise<OpenTurn | null> {
   const row = await readOne(storage, { table: "open", prefix: keyOf(key) });
@@ -98,11 +99,10 @@ async function openTurnOf({ storage }: VerbContext, key: SessionKey): Promise<Op
   }
 }
 
-/** The removals of the open turn from the index of due work, of its slots, and from the turns that wait for a limit. */
+/** The removals of the open turn from the index of work, of its slots, and from the turns that wait for a limit. */
 function openRemovals(key: SessionKey, open: OpenTurn | null): readonly Removal[] {
   if (open === null) return [];
-  const { engine, due, limit } = open;
-  return [{ table: "due", prefix: [engine, key.tenant, due, key.session] }, ...limitRemovals(key, limit)];
+  return [dueRemoval(key, open), ...limitRemovals(key, open.limit)];
 }
 
 /**
@@ -123,19 +123,23 @@ async function deadlineRemovals(context: VerbContext, stored: StoredSession): Pr
   }
 }
 
-/** The removals of the pinned configurations that belong to the session. */
-async function ownPinnedRemovals({ storage }: VerbContext, key: SessionKey): Promise<readonly Removal[]> {
-  const [starts = []] = await storage.read([{ table: "starts", prefix: keyOf(key) }]);
-  const names = new Set(starts.flatMap((row) => pinnedOf(row) ?? []).filter(isOwnPinned));
-  return Array.from(names, (name): Removal => ({ table: "contents", prefix: [key.tenant, name] }));
+/** The removals of the pinned configurations that belong to the session, and of the rows for the retention of turns. */
+async function startRemovals({ storage }: VerbContext, key: SessionKey): Promise<readonly Removal[]> {
+  const [rows = []] = await storage.read([{ table: "starts", prefix: keyOf(key) }]);
+  const starts = rows.flatMap(readableStart);
+  const names = new Set(starts.map(({ start }) => start.pinned).filter(isOwnPinned));
+  return [
+    ...Array.from(names, (name): Removal => ({ table: "contents", prefix: [key.tenant, name] })),
+    ...starts.map(({ turn, start }) => workRemoval(retainedTurn(key, turn, start.acceptedAt))),
+  ];
 }
 
-/** The name of the configuration of a turn; `null`: its row cannot be read, which must not prevent the deletion. */
-function pinnedOf(row: Row): string | null {
+/** A turn and its start; empty if its row cannot be read, which must not prevent the deletion. */
+function readableStart(row: Row): readonly { readonly turn: string; readonly start: TurnStart }[] {
   try {
-    return readValue("starts", row).pinned;
+    return [{ turn: String(row.key[2]), start: readValue("starts", row) }];
   } catch {
-    return null;
+    return [];
   }
 }
 

@@ -10,6 +10,7 @@ import { handClock } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 
 import { approved, latch, rejectionOf, replies, says, toolCall, workTool } from "../../../test/runtime/sessions.ts";
+import { duePut } from "../rows/session-write.ts";
 
 /** A process that only accepts turns, and one that drives them on request. */
 function processes(of: Parameters<typeof engine>[0], shared: HostStorage | null = null) {
@@ -242,7 +243,7 @@ describe("sweep", () => {
     await web.start("go", { id: "s" });
     const driving = web.drive("s");
     await clock.advance(100_000);
-    const dueRows = async () => (await host.read([{ table: "due", prefix: [] }]))[0]?.map(({ key }) => key[2]);
+    const dueRows = async () => (await host.read([{ table: "work", prefix: ["turn"] }]))[0]?.map(({ key }) => key[3]);
     expect((await dueRows())?.every((due) => Number(due) < clock.now())).toBe(true);
     expect((await other.sweep()).due).toEqual([]);
     expect((await dueRows())?.every((due) => Number(due) > clock.now())).toBe(true);
@@ -258,13 +259,13 @@ describe("sweep", () => {
       checks: [],
       removals: [],
       puts: [
-        { table: "due", key: ["default", "", 0, "ended"], tag: 0, value: "" },
+        duePut({ tenant: "", session: "ended" }, { engine: "default", due: 0 }),
         { table: "open", key: ["", "unreadable"], tag: 1, value: "?" },
       ],
     });
     expect((await other.sweep()).due).toEqual([{ tenant: "", sessionId: "s" }]);
-    const [rows = []] = await host.read([{ table: "due", prefix: [] }]);
-    expect(rows.map(({ key }) => key[3]).toSorted()).toEqual(["s", "unreadable"]);
+    const [rows = []] = await host.read([{ table: "work", prefix: ["turn"] }]);
+    expect(rows.map(({ key }) => key[5]).toSorted()).toEqual(["s", "unreadable"]);
   });
 
   test("applies deadlines of pending calls", async () => {

@@ -3,13 +3,14 @@
 
 import type { StoredFormats } from "../rows/format.ts";
 import type { HostStorage, Row } from "../rows/storage.ts";
-import type { OpenCursor } from "./restore-due.ts";
+import type { OpenCursor } from "./restore.ts";
 
 import { formatBatch, formatOf, formatQuery, readsOf, storedFormats } from "../rows/format.ts";
 import { holderHasEnded } from "../rows/lease.ts";
 import { keyOf } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
-import { keyIn, openPage } from "./restore-due.ts";
+import { importAllFormer } from "./import-former.ts";
+import { keyIn, openPage } from "./restore.ts";
 
 /** The result of {@link finalizeStorage}. */
 export type FinalizedStorage =
@@ -54,7 +55,10 @@ export async function finalizeAs(storage: HostStorage, formats: StoredFormats): 
     if (format === newest) return { status: "current", format };
     const owners = await olderOwners(storage, newest);
     if (owners.length > 0) return { status: "in_use", format, newest, owners };
+    // Twice: a process of the older release may have written in between.
+    await importAllFormer(storage);
     const written = await storage.write(formatBatch(row, newest));
+    if (written.ok) await importAllFormer(storage);
     if (written.ok) return { status: "finalized", from: format, to: newest };
   }
 }

@@ -1,7 +1,7 @@
 // `recover`: drives open turns that no process holds, makes failed sessions usable, and restarts or ends parked turns.
 //
-//   no id                             restores missing rows of the index of due work, drives every due turn, takes over
-//                                     turns of ended processes, and starts turns that wait for a limit with a free slot
+//   no id                             restores missing rows of the index of work, takes over turns of ended processes,
+//                                     drives every due turn, and starts turns that wait for a limit with a free slot
 //   id, the turn is open              drives it at once, without backoff, and resets its count of takeovers (Q17)
 //   id, the turn is parked            ends the turn (Q16)
 //   id, parked, `from: "step"`        restarts the open step (Q14)
@@ -27,9 +27,10 @@ import { turnKey } from "../rows/session-key.ts";
 import { writeSession } from "../rows/session-write.ts";
 import { checkReadable } from "../rows/stored.ts";
 import { ofTurn } from "../rows/turn-events.ts";
-import { pickUpDue } from "./due.ts";
-import { takeOverAllEnded } from "./ended-processes.ts";
-import { restoreAllDue } from "./restore-due.ts";
+import { dueTurns } from "./due-turns.ts";
+import { takeOverAllEnded } from "./open-turns.ts";
+import { restoreWork } from "./restore.ts";
+import { visitOnce } from "./visit.ts";
 
 /** How often a session that other writers change meanwhile is read again before `recover` rejects with `conflict`. */
 const maxAttempts = 5;
@@ -43,13 +44,14 @@ export async function recover(
   options: { readonly from?: "step" } = {},
 ): Promise<Recovered> {
   if (id === undefined) {
-    await restoreAllDue(context);
-    const { driven } = await pickUpDue(context, { limit: Number.POSITIVE_INFINITY });
-    const { taken } = await takeOverAllEnded(context, null);
+    await restoreWork(context);
+    // This makes open turns due that are due too late, so it comes first.
+    const ended = await takeOverAllEnded(context, null);
+    const due = await visitOnce(context, dueTurns(context), await context.clock.latest());
     let line: string | null = null;
     do line = await context.turns.serveAllWaiting(line);
     while (line !== null);
-    return { ...nothingRecovered, pickedUp: driven + taken };
+    return { ...nothingRecovered, pickedUp: due.taken + ended.taken };
   }
   if (options.from !== undefined && options.from !== "step") {
     const message = `recover: from must be "step", not ${String(options.from)}`;

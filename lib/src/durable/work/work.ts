@@ -1,35 +1,37 @@
-// Workers: drive open turns that no process holds, apply deadlines, and remove expired journals and unreferenced rows.
+// Workers: do what is due by the index of work (`rows/work.ts`), and remove unreferenced rows.
 //
-// A worker polls after a write to its tables, after a turn here has ended, and at least every `pollMs`. Between two
-// polls it rests, longer after a slow poll (`restFactor`), so that polling never takes most of its time. The next poll
-// tries again after an error, which is reported (`onError`).
+// A worker visits the index after a write to it, after a turn here has ended, and at least every `pollMs`. Between two
+// visits it rests, longer after a slow one (`restFactor`), so that searching never takes most of its time. The next
+// visit tries again after an error, which is reported (`onError`).
 //
 // One iteration
-//   1. a poll for due turns, with a budget of rows, pages and time (`due.ts`), so that a backlog does not delay what
-//      follows
+//   1. drives turns that are due, with a budget of rows, pages and time (`visit.ts`), so that a backlog does not delay
+//      what follows
 //   2. if the storage reports that a process has ended: takes over its turns among all open turns
-//   3. every `upkeepMs`   applies deadlines, removes journals whose retention time is over, and takes over turns of
-//                         ended processes
+//   3. every `upkeepMs`   applies deadlines, removes what has expired, and examines a page of open turns
 //   4. every `limitsMs`   starts turns that wait for a limit and that the process which freed a slot did not start;
 //                         without limits every `collectMs`
-//   5. every `collectMs`  removes unreferenced rows, restores missing rows of the index of due work, and folds rollups
+//   5. every `collectMs`  removes unreferenced rows, folds rollups, and copies rows of processes of an older release into
+//                         the index
 
 import type { Clock } from "../../core/clock/clock.ts";
 import type { VerbContext } from "../drive/context.ts";
-import type { Taken } from "./ended-processes.ts";
-import type { OpenCursor } from "./restore-due.ts";
+import type { Key } from "../rows/storage.ts";
+import type { Taken } from "./open-turns.ts";
+import type { Budget, Visit, WorkKind } from "./visit.ts";
 
-import { MisuseError, toCause } from "../../core/model/internal.ts";
+import { isEverturnError, MisuseError, toCause } from "../../core/model/internal.ts";
 import { JoinedReads } from "../read/joined-reads.ts";
 import { ChangeSignal } from "../rows/change-signal.ts";
 import { collectUnused } from "./collect.ts";
-import { DueTenants } from "./due-tenants.ts";
-import { pickUpDue } from "./due.ts";
-import { takeOverAllEnded, takeOverEnded } from "./ended-processes.ts";
-import { expire } from "./expire.ts";
+import { dueTurns } from "./due-turns.ts";
+import { deadlines } from "./expire.ts";
 import { foldRollups } from "./fold-rollups.ts";
-import { restoreDue } from "./restore-due.ts";
-import { removeRetained } from "./retention.ts";
+import { importFormer } from "./import-former.ts";
+import { Lanes } from "./lanes.ts";
+import { takeOverAllEnded, takeOverEnded } from "./open-turns.ts";
+import { expiring } from "./retention.ts";
+import { WorkIndex } from "./visit.ts";
 
 /** The longest time between two polls, in milliseconds. */
 const pollMs = 1000;
@@ -44,20 +46,19 @@ const restFactor = 9;
 const upkeepMs = 250;
 /** How often the lines of turns that wait for a limit are examined, in milliseconds, if the runtime has limits. */
 const limitsMs = 1000;
-/** How often unused rows are collected and missing rows of the index restored, in milliseconds. */
+/** How often unused rows are collected and rollups folded, in milliseconds. */
 const collectMs = 60_000;
 /**
- * How many rows of the index one poll claims or moves, and how many pages it reads, at most. A poll also ends after
- * `upkeepMs`.
+ * How many rows of one reason a visit handles, and how many pages it reads, at most. A visit also ends after `upkeepMs`.
  */
-const pollRows = 256;
-const pollPages = 64;
+const visitRows = 256;
+const visitPages = 64;
 
 /** How often an error that lasts is reported, in milliseconds. */
 const reportMs = 60_000;
 
-const noneTaken = { taken: 0, next: null };
-const failedPoll = { driven: 0, isCutOff: false };
+const noneTaken: Taken = { taken: 0, next: null };
+const failedVisit: Visit = { taken: 0, handled: 0, isCutOff: false };
 
 /**
  * Options of `work` of a {@link Runtime}: how many turns it drives at once, when it ends, and who hears of its errors.
@@ -69,10 +70,10 @@ export type WorkOptions = {
   readonly signal: AbortSignal;
   /**
    * Receives the errors after which the worker tries again, for example while the storage cannot be reached or a newer
-   * release has migrated it: each error once, and again every minute while it lasts. Default: one line to
-   * `console.warn`.
+   * release has migrated it, or with one session: each kind of error once, and again every minute while it lasts.
+   * `count`: how many errors this worker has had, for metrics. Default: one line to `console.warn`.
    */
-  readonly onError?: (error: unknown) => void;
+  readonly onError?: (error: unknown, count: number) => void;
 };
 
 /**
@@ -83,123 +84,208 @@ export async function work(
   context: VerbContext,
   { concurrency = 16, signal, onError = warn }: WorkOptions,
 ): Promise<void> {
-  const { clock, storage, turns } = context;
   if (!(signal instanceof AbortSignal) || !(concurrency >= 1) || typeof onError !== "function") {
     throw new MisuseError(
       "invalid_argument",
       "work: signal must be an AbortSignal, concurrency a number of 1 or more, and onError a function",
     );
   }
-  const errors = new ReportedErrors(clock, onError);
-  const changes = new ChangeSignal(storage, null, ["due", "deadlines", "retained"]);
-  // A free place is filled at once: a turn that ends interrupts the wait and the rest.
-  let hasFreed = false;
-  let rest = new AbortController();
-  const wake = () => {
-    changes.notify();
-    rest.abort();
-  };
-  const endWorker = turns.addWorker(concurrency);
-  const stop = turns.onFree(() => {
-    hasFreed = true;
-    wake();
-  });
+  const errors = new ReportedErrors(context.clock, onError);
+  await new Worker(context, concurrency, signal, errors).run();
+}
+
+/** What a worker does beside driving turns: every `everyMs`, in milliseconds. */
+type Job = { readonly everyMs: number; readonly run: (now: number) => Promise<unknown>; ranAt: number };
+
+/** What a worker remembers of the rows that a kind of work visits. */
+type Memory = { readonly index: WorkIndex; readonly lanes: Lanes };
+
+/** One worker. */
+class Worker {
+  readonly #context: VerbContext;
+  /** The same context. Reads that begin at the same time become one. */
+  readonly #joined: VerbContext;
+  readonly #concurrency: number;
+  readonly #signal: AbortSignal;
+  readonly #errors: ReportedErrors;
+  readonly #changes: ChangeSignal;
+  /** By reason, or by reason and queue for reasons whose queues are visited apart. */
+  readonly #memory = new Map<string, Memory>();
+  readonly #jobs: readonly Job[];
+  /** A turn here has ended since the last iteration: a free place is filled at once. */
+  #hasFreed = false;
+  /** Ends the rest between two iterations. */
+  #rest = new AbortController();
   /** The storage has reported since the last iteration that a process has ended. */
-  let hasEnded = false;
+  #hasEnded = false;
   /** Where the search for turns of ended processes continues; `null`: it is complete. */
-  let endedPass: { readonly after: OpenCursor } | null = null;
-  const stopEnded = storage.liveness?.onEnded?.(() => {
-    hasEnded = true;
-    wake();
-  });
-  signal.addEventListener("abort", wake);
-  const tenants = new DueTenants(storage);
-  const joined = { ...context, storage: { ...storage, read: new JoinedReads(storage).read } };
-  let upkeepAt = Number.NEGATIVE_INFINITY;
-  let collectAt = Number.NEGATIVE_INFINITY;
-  let linesAt = Number.NEGATIVE_INFINITY;
-  let lineCursor: string | null = null;
-  let openCursor: OpenCursor = null;
-  let endedCursor: OpenCursor = null;
-  try {
-    while (!signal.aborted && !turns.closing) {
-      changes.clear();
-      hasFreed = false;
-      rest = new AbortController();
-      const from = clock.now();
-      // The budget keeps a long backlog from delaying the upkeep after the poll.
-      const budget = { rows: pollRows, pages: pollPages, until: from + upkeepMs };
-      const { driven, isCutOff } = await pickUpDue(context, {
-        limit: concurrency,
-        patient: true,
-        budget,
-        tenants,
-      }).catch(errors.reportFor(failedPoll));
-      const polledAt = clock.now();
-      if (hasEnded) endedPass = { after: null };
-      hasEnded = false;
-      if (endedPass !== null) {
-        const limits = { limit: concurrency, until: polledAt + upkeepMs };
-        const page: Taken = await takeOverAllEnded(context, endedPass.after, limits).catch(errors.reportFor(noneTaken));
-        endedPass = page.next === null ? null : { after: page.next };
-      }
-      const passEndedAt = clock.now();
-      if (polledAt >= upkeepAt + upkeepMs) {
-        upkeepAt = polledAt;
-        const now = await clock.latest().catch(errors.reportFor(clock.now()));
-        // At the same time, so that their first reads are one.
-        const taking: Promise<Taken> = takeOverEnded(joined, endedCursor, concurrency).catch(
-          errors.reportFor(noneTaken),
-        );
-        const [page] = await Promise.all([
-          taking,
-          expire(joined, now).catch(errors.reportFor(0)),
-          removeRetained(joined, now).catch(errors.reportFor(0)),
-        ]);
-        endedCursor = page.next;
-      }
-      if (polledAt >= linesAt + (context.limits === null ? collectMs : limitsMs)) {
-        linesAt = polledAt;
-        lineCursor = await turns.serveAllWaiting(lineCursor).catch(errors.reportFor(null));
-      }
-      if (polledAt >= collectAt + collectMs) {
-        collectAt = polledAt;
-        await collectUnused(context).catch(errors.reportFor(undefined));
-        openCursor = await restoreDue(context, openCursor).catch(errors.reportFor(null));
-        await foldRollups(context).catch(errors.reportFor(undefined));
-      }
-      // The time of a poll that claimed turns was useful work and is not counted, nor is the search for turns of ended
-      // processes.
-      const overheadMs = driven > 0 ? 0 : clock.now() - passEndedAt + polledAt - from;
-      const restMs = Math.min(pollMs, Math.max(minRestMs, restFactor * overheadMs));
-      if (signal.aborted || turns.closing) return;
-      if (!isCutOff && (endedPass === null || turns.count >= concurrency || turns.isFull || turns.isIsolating)) {
-        const timer = new AbortController();
-        await Promise.race([changes.changed(), clock.sleep(pollMs, timer.signal).catch(() => undefined)]);
-        timer.abort();
-      }
-      // A poll that was cut off continues at once if a turn has ended meanwhile. Turns that only fail do not keep the
-      // worker busy.
-      if (!hasFreed) await clock.sleep(restMs, rest.signal).catch(() => undefined);
+  #endedPass: { readonly after: Key | null } | null = null;
+  /** Where the next page of open turns begins, and that of the scopes with turns that wait for a limit. */
+  #openCursor: Key | null = null;
+  #lineCursor: string | null = null;
+
+  constructor(context: VerbContext, concurrency: number, signal: AbortSignal, errors: ReportedErrors) {
+    const { storage } = context;
+    this.#context = context;
+    this.#joined = { ...context, storage: { ...storage, read: new JoinedReads(storage).read } };
+    this.#concurrency = concurrency;
+    this.#signal = signal;
+    this.#errors = errors;
+    this.#changes = new ChangeSignal(storage, null, ["work"]);
+    const never = Number.NEGATIVE_INFINITY;
+    this.#jobs = [
+      { everyMs: upkeepMs, run: (now) => this.#upkeep(now), ranAt: never },
+      { everyMs: context.limits === null ? collectMs : limitsMs, run: () => this.#serveWaiting(), ranAt: never },
+      { everyMs: collectMs, run: () => this.#collect(), ranAt: never },
+    ];
+  }
+
+  /** Runs until the signal aborts or the runtime is closed. */
+  async run(): Promise<void> {
+    const stop = this.#listen();
+    try {
+      while (!this.#isOver) await this.#iterate();
+    } finally {
+      stop();
     }
-  } finally {
-    stop();
-    stopEnded?.();
-    endWorker();
-    changes.stop();
-    tenants.stop();
-    signal.removeEventListener("abort", wake);
+  }
+
+  get #isOver(): boolean {
+    return this.#signal.aborted || this.#context.turns.closing;
+  }
+
+  /** Wakes the worker after a change, a free place or the end of a process. Returns the function that ends it. */
+  #listen(): () => void {
+    const { turns, storage } = this.#context;
+    const wake = (): void => {
+      this.#changes.notify();
+      this.#rest.abort();
+    };
+    const endWorker = turns.addWorker(this.#concurrency);
+    const stopFree = turns.onFree(() => {
+      this.#hasFreed = true;
+      wake();
+    });
+    const stopEnded = storage.liveness?.onEnded?.(() => {
+      this.#hasEnded = true;
+      wake();
+    });
+    this.#signal.addEventListener("abort", wake);
+    return () => {
+      stopFree();
+      stopEnded?.();
+      endWorker();
+      this.#changes.stop();
+      for (const { lanes } of this.#memory.values()) lanes.stop();
+      this.#signal.removeEventListener("abort", wake);
+    };
+  }
+
+  async #iterate(): Promise<void> {
+    const { clock } = this.#context;
+    this.#changes.clear();
+    this.#hasFreed = false;
+    this.#rest = new AbortController();
+    const from = clock.now();
+    const due = dueTurns(this.#context, { limit: this.#concurrency, onError: this.#errors.report });
+    const { taken, isCutOff } = await this.#visit(this.#context, due, null, from).catch(
+      this.#errors.reportFor(failedVisit),
+    );
+    const visitedAt = clock.now();
+    await this.#takeOverEnded(visitedAt);
+    const passEndedAt = clock.now();
+    for (const job of this.#jobs) {
+      if (visitedAt < job.ranAt + job.everyMs) continue;
+      job.ranAt = visitedAt;
+      await job.run(visitedAt).catch(this.#errors.reportFor(undefined));
+    }
+    // The time of a visit that claimed turns was useful work and is not counted, nor is the search for turns of ended
+    // processes.
+    const overheadMs = taken > 0 ? 0 : clock.now() - passEndedAt + visitedAt - from;
+    if (!this.#isOver) await this.#wait(isCutOff, overheadMs);
+  }
+
+  /** Waits for something to do, and rests. */
+  async #wait(isCutOff: boolean, overheadMs: number): Promise<void> {
+    const { clock, turns } = this.#context;
+    const mayTakeOver = this.#endedPass !== null && turns.count < this.#concurrency && !turns.isFull;
+    if (!isCutOff && !(mayTakeOver && !turns.isIsolating)) {
+      const timer = new AbortController();
+      await Promise.race([this.#changes.changed(), clock.sleep(pollMs, timer.signal).catch(() => undefined)]);
+      timer.abort();
+    }
+    // A visit that was cut off continues at once if a turn has ended meanwhile. Turns that only fail do not keep the
+    // worker busy.
+    const restMs = Math.min(pollMs, Math.max(minRestMs, restFactor * overheadMs));
+    if (!this.#hasFreed) await clock.sleep(restMs, this.#rest.signal).catch(() => undefined);
+  }
+
+  /** Visits the rows of one reason, within a budget. `horizon`: `null`: those that are due now. */
+  async #visit(context: VerbContext, kind: WorkKind, horizon: number | null, from: number): Promise<Visit> {
+    const { storage, clock } = context;
+    const name = kind.reason === "retention" ? `${kind.reason} ${kind.queues.join(" ")}` : kind.reason;
+    const { index, lanes } = this.#memory.get(name) ?? {
+      index: new WorkIndex(storage, clock),
+      lanes: new Lanes(storage, kind.reason),
+    };
+    this.#memory.set(name, { index, lanes });
+    const budget: Budget = { rows: visitRows, pages: visitPages, until: from + upkeepMs };
+    return index.visit(kind, lanes, horizon ?? (await clock.latest()), budget);
+  }
+
+  /** Takes over turns of processes of which the storage has reported that they have ended, for a limited time. */
+  async #takeOverEnded(now: number): Promise<void> {
+    if (this.#hasEnded) this.#endedPass = { after: null };
+    this.#hasEnded = false;
+    if (this.#endedPass === null) return;
+    const limits = { limit: this.#concurrency, until: now + upkeepMs };
+    const page = await takeOverAllEnded(this.#context, this.#endedPass.after, limits).catch(
+      this.#errors.reportFor(noneTaken),
+    );
+    this.#endedPass = page.next === null ? null : { after: page.next };
+  }
+
+  /** Deadlines, retention, and a page of open turns: at the same time, so that their first reads are one. */
+  async #upkeep(from: number): Promise<void> {
+    const context = this.#joined;
+    const now = await context.clock.latest();
+    const visit = ({ kind, horizon }: { readonly kind: WorkKind; readonly horizon: number }): Promise<Visit> =>
+      this.#visit(context, kind, horizon, from).catch(this.#errors.reportFor(failedVisit));
+    const removeExpired = async (): Promise<void> => {
+      for (const expired of expiring(context, now, this.#errors.report)) await visit(expired);
+    };
+    const [page] = await Promise.all([
+      takeOverEnded(context, this.#openCursor, this.#concurrency).catch(this.#errors.reportFor(noneTaken)),
+      visit({ kind: deadlines(context, this.#errors.report), horizon: now }),
+      removeExpired(),
+    ]);
+    this.#openCursor = page.next;
+  }
+
+  async #serveWaiting(): Promise<void> {
+    this.#lineCursor = await this.#context.turns.serveAllWaiting(this.#lineCursor).catch(this.#errors.reportFor(null));
+  }
+
+  async #collect(): Promise<void> {
+    await collectUnused(this.#context).catch(this.#errors.reportFor(undefined));
+    await foldRollups(this.#context).catch(this.#errors.reportFor(undefined));
+    const { storage, clock } = this.#context;
+    await importFormer(storage, await clock.latest()).catch(this.#errors.reportFor(undefined));
   }
 }
 
-/** Reports the errors of a worker: each kind of error at once, and while it lasts once in `reportMs`. */
+/**
+ * Counts and reports the errors of a worker: each kind of error at once, and while it lasts once in `reportMs`. Errors
+ * of the library are of one kind if they have the same reason, others if they have the same message.
+ */
 class ReportedErrors {
   readonly #clock: Clock;
-  readonly #onError: (error: unknown) => void;
-  /** When an error was reported last, by its message. */
+  readonly #onError: (error: unknown, count: number) => void;
+  /** When an error was reported last, by its kind. */
   readonly #reportedAt = new Map<string, number>();
+  #count = 0;
 
-  constructor(clock: Clock, onError: (error: unknown) => void) {
+  constructor(clock: Clock, onError: (error: unknown, count: number) => void) {
     this.#clock = clock;
     this.#onError = onError;
   }
@@ -207,28 +293,27 @@ class ReportedErrors {
   /** A function that reports an error and returns the value in place of a result. */
   reportFor<T>(value: T): (error: unknown) => T {
     return (error) => {
-      const now = this.#clock.now();
-      for (const [name, at] of this.#reportedAt) if (now >= at + reportMs) this.#reportedAt.delete(name);
-      const name = toCause(error)?.message ?? String(error);
-      if (!this.#reportedAt.has(name)) {
-        this.#reportedAt.set(name, now);
-        this.#report(error);
-      }
+      this.report(error);
       return value;
     };
   }
 
-  #report(error: unknown): void {
+  readonly report = (error: unknown): void => {
+    this.#count += 1;
+    const now = this.#clock.now();
+    for (const [name, at] of this.#reportedAt) if (now >= at + reportMs) this.#reportedAt.delete(name);
+    const kind = isEverturnError(error) ? error.reason : (toCause(error)?.message ?? String(error));
+    if (this.#reportedAt.has(kind)) return;
+    this.#reportedAt.set(kind, now);
     try {
-      this.#onError(error);
+      this.#onError(error, this.#count);
     } catch {
       // A function of the program that reports errors must not end the worker.
     }
-  }
+  };
 }
 
-function warn(error: unknown): void {
-  console.warn(
-    `everturn: the worker cannot reach its work, and tries again: ${toCause(error)?.message ?? String(error)}`,
-  );
+function warn(error: unknown, count: number): void {
+  const what = toCause(error)?.message ?? String(error);
+  console.warn(`everturn: the worker could not do all of its work, and tries again (error ${count}): ${what}`);
 }

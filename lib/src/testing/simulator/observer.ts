@@ -27,7 +27,7 @@
 //   history  a model sees the messages of its session only
 //   replay  a turn is parked for its takeovers only: every process can replay every journal
 //
-// `stored-checks.ts` has the oracles of keys, inputs, records of child turns, forks and the index of due turns.
+// `stored-checks.ts` has the oracles of keys, inputs, records of child turns, forks and the index of work.
 //
 // Lost writes: after a power loss the leases are those of the last lasting write; all else that was stored must still
 // be there. After a failover to an older copy the model is read again from the storage (`failedOver`), and only

@@ -10,7 +10,7 @@
 //            recorded; records that a conversation inside a call is replayed from are not replaced
 //   forks    a fork has the first messages of its origin, no event and no decision; its batch writes nothing of the
 //            origin
-//   due      an open turn has its row in `due`, and is due at once when its lease is released. A worker removes older
+//   due      an open turn has its row in `work`, and is due at once when its lease is released. A worker removes older
 //            rows
 
 import type { Batch, Put } from "../../durable/internal.ts";
@@ -18,7 +18,7 @@ import type { Observer } from "./observer.ts";
 import type { SimulatedProcess } from "./process.ts";
 import type { World } from "./world.ts";
 
-import { readValue } from "../../durable/internal.ts";
+import { readValue, workItem } from "../../durable/internal.ts";
 import { nameOfKey, rowOf } from "./rows.ts";
 
 type Input = {
@@ -36,7 +36,7 @@ type Stored = {
   readonly inbox: Map<number, Input>;
   readonly delivered: Set<string>;
   readonly records: Map<string, string>;
-  /** The time of the open turn in `due`; `null`: no turn is open. */
+  /** The time of the open turn in `work`; `null`: no turn is open. */
   open: number | null;
   readonly due: Set<number>;
   isFork: boolean;
@@ -250,22 +250,22 @@ export class StoredChecks {
     if (kept !== undefined) fail(`has the decision or the idempotency key of call ${kept.id}`);
   }
 
-  // The index of due turns.
+  // The due turns in the index of work.
 
   #due(writer: SimulatedProcess, { puts, removals }: Batch): void {
     const changed = new Set<string>();
     for (const { table, prefix } of removals) {
-      const [tenant = "", session = ""] = table === "due" ? [prefix[1], prefix[3]] : prefix;
-      const name = nameOfKey([tenant, session]);
-      if (table === "due") this.#of(name).due.delete(Number(prefix[2]));
+      const item = table === "work" && prefix[0] === "turn" ? workItem("turn", { key: prefix }) : null;
+      const name = item === null ? nameOfKey(prefix) : nameOfKey([item.key.tenant, item.key.session]);
+      if (item !== null) this.#of(name).due.delete(item.at);
       else if (table === "open") this.#of(name).open = null;
       else continue;
       changed.add(name);
     }
     for (const put of puts) {
-      const [tenant = "", session = ""] = put.table === "due" ? [put.key[1], put.key[3]] : put.key;
-      const name = nameOfKey([tenant, session]);
-      if (put.table === "due") this.#of(name).due.add(Number(put.key[2]));
+      const item = put.table === "work" && put.key[0] === "turn" ? workItem("turn", put) : null;
+      const name = item === null ? nameOfKey(put.key) : nameOfKey([item.key.tenant, item.key.session]);
+      if (item !== null) this.#of(name).due.add(item.at);
       else if (put.table === "open") this.#of(name).open = readValue("open", rowOf(put)).due;
       else continue;
       changed.add(name);

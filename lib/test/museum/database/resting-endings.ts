@@ -4,7 +4,6 @@ import type { Ending, Stage } from "./ending.ts";
 import type { EngineName } from "./engines.ts";
 import type { Session } from "everturn/model";
 
-import { inspection } from "everturn/http";
 import { expect } from "vitest";
 
 import { end, passTime, whileTimePasses } from "./ending.ts";
@@ -198,9 +197,13 @@ export const restingEndings = {
   },
   retained: {
     finish: async (stage, id) => {
-      const rows = async () => (await inspection(stage.sessions.source).export(id)).data.rows.length;
-      expect(await rows()).toBeGreaterThan(0);
-      await workAfter(stage, dueMs, async () => (await rows()) === 0);
+      const events = async () => {
+        let count = 0;
+        for await (const _ of stage.sessions.events(id, { follow: false })) count += 1;
+        return count;
+      };
+      expect(await events()).toBeGreaterThan(0);
+      await workAfter(stage, dueMs, async () => (await events()) === 0);
     },
     thread: ["user Begin.", "assistant ", 'tool pay {"step":0,"slot":0}', "assistant Paid."],
     performed: {},

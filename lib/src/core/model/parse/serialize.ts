@@ -32,7 +32,7 @@ import { isStoredType, parse } from "./parse.ts";
 import { json, maxNodes, read } from "./shape.ts";
 
 /** The version of stored data that this release writes. It reads this version and all earlier ones. */
-export const storedVersion = 4;
+export const storedVersion = 5;
 
 /** The longest text that is read or written, in UTF-16 code units. Longer text is an error in both directions. */
 export const maxTextLength = 32 * 1024 * 1024;

@@ -205,15 +205,19 @@ describe("the tables", () => {
       ],
     });
     await pool.query(
-      `DROP TABLE "${schema}"."everturn_due", "${schema}"."everturn_attention", "${schema}"."everturn_turn_times"`,
+      `DROP TABLE "${schema}"."everturn_work", "${schema}"."everturn_attention", "${schema}"."everturn_turn_times"`,
     );
-    const keys = async (table: "due" | "attention" | "turn_times") => {
-      const [rows = []] = await opened({ schema }).read([{ table, prefix: [] }]);
+    const keys = async (table: "work" | "attention" | "turn_times", prefix: readonly string[] = []) => {
+      const [rows = []] = await opened({ schema }).read([{ table, prefix }]);
       return rows.map(({ key }) => key);
     };
-    expect(await keys("due")).toEqual([
-      ["default", "t", 0, "good"],
-      ["default", "t", 0, "large"],
+    expect(await keys("work", ["turn"])).toEqual([
+      ["turn", "default", "t", 0, "t", "good", ""],
+      ["turn", "default", "t", 0, "t", "large", ""],
+    ]);
+    expect((await keys("work", ["retention", "turns"])).map((key) => key.slice(3))).toEqual([
+      [0, "t", "old", "t1"],
+      [5, "t", "asks", "t1"],
     ]);
     expect(await keys("attention")).toEqual([
       ["t", "parked", 8, "parked"],
@@ -235,9 +239,9 @@ describe("the tables", () => {
       names.map((name) => ({ table: "open", key: [tenant, name], tag: 0, value }) as const),
     );
     await storage.write({ checks: [], removals: [], puts: rows });
-    await pool.query(`DROP TABLE "${schema}"."everturn_due"`);
-    const [due = []] = await opened({ schema }).read([{ table: "due", prefix: [] }]);
-    expect(due.map(({ key }) => `${String(key[1])} ${String(key[3])}`)).toEqual(rows.map(({ key }) => key.join(" ")));
+    await pool.query(`DROP TABLE "${schema}"."everturn_work"`);
+    const [due = []] = await opened({ schema }).read([{ table: "work", prefix: ["turn"] }]);
+    expect(due.map(({ key }) => `${String(key[4])} ${String(key[5])}`)).toEqual(rows.map(({ key }) => key.join(" ")));
   });
 
   test("tables of a newer release are refused and not changed", async () => {
@@ -254,13 +258,13 @@ describe("the tables", () => {
   test("a table with another primary key than the declared one is refused, whatever the stored version, and not changed", async () => {
     const schema = "other_key";
     await opened({ schema }).open();
-    const table = `"${schema}"."everturn_due"`;
-    await pool.query(`ALTER TABLE ${table} DROP CONSTRAINT everturn_due_pkey, ADD PRIMARY KEY (due, session)`);
+    const table = `"${schema}"."everturn_work"`;
+    await pool.query(`ALTER TABLE ${table} DROP CONSTRAINT everturn_work_pkey, ADD PRIMARY KEY (at, session)`);
     for (const readOnly of [false, true]) {
       const error = await rejection(opened({ schema, readOnly }).open());
       expect(error.reason).toBe("newer_schema");
       expect(error.message).toContain(
-        "has the primary key (due, session); this release uses (engine, tenant, due, session). Nothing was changed.",
+        "has the primary key (at, session); this release uses (reason, queue, lane, at, tenant, session, item). Nothing was changed.",
       );
     }
   });
@@ -911,8 +915,8 @@ test.each([5_000, 3_600_000, -3_600_000])(
     }));
     for (const [index, { accepts }] of processes.entries()) {
       const turn = await accepts.start("hi", { id: `s${index}` });
-      const [[row] = []] = await storage.read([{ table: "due", prefix: [] }]);
-      expect(Math.abs(Number(row?.key[2]) - systemClock.now())).toBeLessThan(4_000);
+      const [[row] = []] = await storage.read([{ table: "work", prefix: ["turn"] }]);
+      expect(Math.abs(Number(row?.key[3]) - systemClock.now())).toBeLessThan(4_000);
       expect(await processes[1 - index]?.works.recover()).toMatchObject({ pickedUp: 1 });
       expect((await turn.result).text).toBe("Done.");
     }

@@ -4,7 +4,9 @@
 //
 // A row that cannot be read affects its own session only: it is left out.
 
-import type { Key, Put, Query, Row, TableName } from "../../rows/internal.ts";
+import type { Key, Put, Query, Row, TableName, WorkItem } from "../../rows/internal.ts";
+
+import { retainedSession, retainedTurn, workPut, workPutOf } from "../../rows/internal.ts";
 
 /** What a host has to do next: answer the queries, or write the rows. */
 type BackfillRequest =
@@ -17,19 +19,25 @@ type Answer = readonly (readonly Row[])[];
 type Backfill = Generator<BackfillRequest, void, Answer>;
 
 /** A row with its parsed data; rows whose value is not an object are left out. */
-type DataRow = { readonly key: Key; readonly data: { readonly [field: string]: unknown } };
+type DataRow = Pick<Row, "key" | "tag" | "value"> & { readonly data: { readonly [field: string]: unknown } };
 
 /** How many rows are read at once, and how many characters. */
 const page = { limit: 500, maxLength: 4 * 1_048_576 };
 
 /** Fills those of the tables that are indexes of other tables. */
 export function* backfill(created: readonly TableName[]): Backfill {
-  if (created.includes("due")) yield* each("open", dueRows);
+  if (created.includes("work")) {
+    yield* each("open", openTurnWork);
+    yield* each("starts", retainedTurnWork);
+    yield* each("sessions", retainedSessionWork);
+    yield* each("waiting", (row) => [workPutOf("waiting", row)]);
+    yield* each("deadlines", (row) => [workPutOf("deadlines", row)]);
+  }
   if (created.includes("attention")) yield* each("sessions", attentionRows);
   if (created.includes("turn_times")) yield* each("starts", turnTimeRows);
 }
 
-type IndexRow = Pick<Put, "table" | "key">;
+type IndexRow = Pick<Put, "table" | "key"> & Partial<Put>;
 
 /**
  * Reads a table page by page, and writes the index rows of each page. Rows of sessions are read with the status of
@@ -47,7 +55,7 @@ function* each(table: TableName, indexRows: (row: DataRow, turnStatus: unknown) 
     const turns: Answer = queries.length === 0 ? [] : yield { type: "read", queries };
     const puts = readable.flatMap((row, index) => {
       const turnStatus = turns[index]?.flatMap(dataOf)[0]?.data["status"];
-      return indexRows(row, turnStatus).map((indexRow): Put => ({ ...indexRow, tag: 0, value: "" }));
+      return indexRows(row, turnStatus).map((indexRow): Put => ({ tag: 0, value: "", ...indexRow }));
     });
     if (puts.length > 0) yield { type: "write", puts };
   }
@@ -67,9 +75,28 @@ function following(table: TableName, last: Key): readonly Query[] {
   return last.map((after, length): Query => ({ table, prefix: last.slice(0, length), after, ...page })).toReversed();
 }
 
-/** Open turns of older releases are due at once. A row that names no engine is left out. */
-function dueRows({ key: [tenant = "", session = ""], data: { engine } }: DataRow): readonly IndexRow[] {
-  return typeof engine === "string" ? [{ table: "due", key: [engine, tenant, 0, session] }] : [];
+/** Open turns, unless they wait for a limit. Those of releases without a time are due at once. A row that names no engine is left out. */
+function openTurnWork(row: DataRow): readonly IndexRow[] {
+  const { engine, due, limit } = row.data;
+  if (typeof engine !== "string" || (isObject(limit) && limit["type"] === "waiting")) return [];
+  return [workPut({ reason: "turn", queue: engine, key: sessionOf(row), at: timeOf(due) ?? 0, item: "" })];
+}
+
+/** Turns by the time of their acceptance, for a retention time that is set later. */
+function retainedTurnWork(row: DataRow): readonly IndexRow[] {
+  const turn = String(row.key[2]);
+  const accepted = timeOf(row.data["acceptedAt"]);
+  return accepted === null || turn === "forked" ? [] : [workPut(retainedTurn(sessionOf(row), turn, accepted))];
+}
+
+/** Sessions by the time of their creation. */
+function retainedSessionWork(row: DataRow): readonly IndexRow[] {
+  const created = timeOf(row.data["createdAt"]);
+  return created === null || row.data["deleted"] === true ? [] : [workPut(retainedSession(sessionOf(row), created))];
+}
+
+function sessionOf({ key: [tenant = "", session = ""] }: DataRow): WorkItem["key"] {
+  return { tenant: String(tenant), session: String(session) };
 }
 
 /**
@@ -105,12 +132,12 @@ function timeOf(value: unknown): number | null {
 const large = "large:";
 
 /** The data of a row; nothing if its value cannot be read. */
-function dataOf({ key, value }: Row): readonly DataRow[] {
+function dataOf({ key, tag, value }: Row): readonly DataRow[] {
   try {
     const parsed: unknown = JSON.parse(value.startsWith(large) ? value.slice(large.length) : value);
     const stored = value.startsWith(large) && isObject(parsed) ? parsed["data"] : parsed;
     const data = isObject(stored) ? stored["data"] : null;
-    return isObject(data) ? [{ key, data }] : [];
+    return isObject(data) ? [{ key, tag, value, data }] : [];
   } catch {
     return [];
   }

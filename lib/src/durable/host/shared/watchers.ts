@@ -5,7 +5,7 @@
 
 import type { Batch, TableName } from "../../rows/internal.ts";
 
-import { sessionName, tables } from "../../rows/internal.ts";
+import { sessionName, tableNames, tables } from "../../rows/internal.ts";
 
 /** The watchers of one storage, or of all storages on one handle. */
 export class Watchers {
@@ -68,8 +68,9 @@ export function namesOf({ puts, removals }: Pick<Batch, "puts" | "removals">): W
   const removed = removals.filter(({ table }) => table !== "cancels");
   for (const { table, key } of [...puts, ...removed.map(({ table, prefix }) => ({ table, key: prefix }))]) {
     written.add(table);
-    if (!isOfSession(table)) continue;
-    const [tenant, session] = key;
+    const at = sessionAt[table];
+    if (at === undefined) continue;
+    const [tenant, session] = [key[at.tenant], key[at.session]];
     // A removal by a prefix that is shorter than a session may concern any session.
     if (typeof tenant !== "string" || typeof session !== "string") sessions = undefined;
     else sessions?.add(sessionName(tenant, session));
@@ -92,10 +93,16 @@ export function union<T>(known: Set<T> | undefined, added: ReadonlySet<T> | unde
   return known;
 }
 
-/** Returns whether the key of the table begins with tenant and session. */
-function isOfSession(table: TableName): boolean {
-  return tables[table][0].name === "tenant" && tables[table][1]?.name === "session";
-}
+/** Where tenant and session are in the keys of a table, if its rows belong to a session or to work for a session. */
+const sessionAt: { readonly [Table in TableName]?: { readonly tenant: number; readonly session: number } } =
+  Object.fromEntries(
+    tableNames().flatMap((table) => {
+      const names = tables[table].map(({ name }): string => name);
+      const [tenant, session] = [names.indexOf("tenant"), names.indexOf("session")];
+      const isOfSession = (tenant === 0 && session === 1) || table === "work";
+      return isOfSession ? [[table, { tenant, session }]] : [];
+    }),
+  );
 
 /** An object for each registration: the same function may be added twice, and each registration ends on its own. */
 type Watcher = { readonly changed: (sessions?: ReadonlySet<string>, tables?: ReadonlySet<TableName>) => void };

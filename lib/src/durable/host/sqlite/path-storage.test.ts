@@ -542,7 +542,7 @@ describe("readOnly", () => {
     writeFileSync(path, "");
     await expect(open({ path, readOnly: true }).open()).rejects.toThrow(/has no tables.*everturn migrate/s);
     await open({ path }).open();
-    connect(path).exec(`DROP TABLE "everturn_due"; UPDATE "everturn_schema" SET "version" = 2`);
-    await expect(open({ path, readOnly: true }).open()).rejects.toThrow(/lacks tables of this release: due\./);
+    connect(path).exec(`DROP TABLE "everturn_work"; UPDATE "everturn_schema" SET "version" = 2`);
+    await expect(open({ path, readOnly: true }).open()).rejects.toThrow(/lacks tables of this release: work\./);
   });
 });

@@ -23,7 +23,7 @@ function versionTwo(open: { readonly [session: string]: string }): Libsql.Databa
   cleanUps.push(() => database.close());
   sqliteStorage(database);
   database.exec(
-    "DROP TABLE everturn_due; DROP TABLE everturn_large; DROP TABLE everturn_slots; DROP TABLE everturn_waiting; DROP TABLE everturn_shared; DROP TABLE everturn_rollup_lines; DROP TABLE everturn_rollups; DROP TABLE everturn_attention; DROP TABLE everturn_turn_times; UPDATE everturn_schema SET version = 2",
+    "DROP TABLE everturn_due; DROP TABLE everturn_work; DROP TABLE everturn_large; DROP TABLE everturn_slots; DROP TABLE everturn_waiting; DROP TABLE everturn_shared; DROP TABLE everturn_rollup_lines; DROP TABLE everturn_rollups; DROP TABLE everturn_attention; DROP TABLE everturn_turn_times; UPDATE everturn_schema SET version = 2",
   );
   const insert = database.prepare("INSERT INTO everturn_open VALUES ('t', ?, 0, NULL, ?)");
   for (const [session, value] of Object.entries(open)) insert.run(session, value);
@@ -41,10 +41,10 @@ test("an open turn of an older release is due at once; a row that cannot be read
   });
   const storage = sqliteStorage(database);
   const [due = [], open = []] = await storage.read([
-    { table: "due", prefix: [] },
+    { table: "work", prefix: ["turn"] },
     { table: "open", prefix: [] },
   ]);
-  expect(due.map(({ key }) => key)).toEqual([["default", "t", 0, "good"]]);
+  expect(due.map(({ key }) => key)).toEqual([["turn", "default", "t", 0, "t", "good", ""]]);
   expect(open).toHaveLength(6);
 });
 
@@ -70,10 +70,17 @@ test("sessions that wait or are parked, and turns, of an older release are index
   start.run("cut off", "t1", "{");
   start.run("no object", "t1", "[1]");
   const storage = sqliteStorage(database);
-  const [attention = [], turns = []] = await storage.read([
+  const [attention = [], turns = [], retainedTurns = [], retainedSessions = []] = await storage.read([
     { table: "attention", prefix: [] },
     { table: "turn_times", prefix: [] },
+    { table: "work", prefix: ["retention", "turns"] },
+    { table: "work", prefix: ["retention", "sessions"] },
   ]);
+  expect(retainedTurns.map(({ key }) => key.slice(3))).toEqual([
+    [0, "t", "old", "t1"],
+    [5, "t", "asks", "t1"],
+  ]);
+  expect(retainedSessions.map(({ key }) => key[5])).toEqual(["answered", "asks", "no time", "parked", "runs"]);
   expect(attention.map(({ key }) => key)).toEqual([
     ["t", "parked", 7, "parked"],
     ["t", "waiting", 7, "asks"],

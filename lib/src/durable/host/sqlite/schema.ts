@@ -6,8 +6,8 @@
 //   (`durable/host/shared/backfill.ts`), so a file has either its old tables or the new ones. `<prefix>schema` holds
 //   one row with the version of the layout, which every release checks when it opens a file. A new table does not raise
 //   it: a process of a release without the table uses the others as before, in a rolling deploy. Turns that it accepts
-//   have no rows in an index table that it does not know; `recover()` and workers restore those of `due`
-//   (`durable/work/restore-due.ts`).
+//   have no rows in an index table that it does not know; workers and finalization write those of `work`
+//   (`durable/work/import-former.ts`).
 //
 // Invariants
 //   1. A table is neither changed nor dropped while a release that uses it may run.

@@ -1,6 +1,7 @@
-// Workers: the index of due work, fairness between tenants, the limit of active turns, and takeovers (Q17).
+// Workers: due turns in the index of work, fairness between tenants, the limit of active turns, and takeovers (Q17).
 
 import type { HostStorage, Query } from "../internal.ts";
+import type { Put } from "../rows/storage.ts";
 
 import { describe, expect, test } from "vitest";
 
@@ -9,11 +10,21 @@ import { handClock } from "../../testing/hand-clock.ts";
 import { memoryStorage } from "../host/memory/index.ts";
 import { runtime } from "../index.ts";
 import { leasePut, nextToken } from "../rows/lease.ts";
+import { duePut } from "../rows/session-write.ts";
 import { readValue, writeValue } from "../rows/stored.ts";
 
 const speaker = () => thinker(() => says("Done."));
 
-describe("the index of due work", () => {
+/** The row of an open turn of the engine `default` in the index of work. */
+const dueRow = (tenant: string, session: string, due: number) =>
+  duePut({ tenant, session }, { engine: "default", due });
+
+/** The rows of all open turns. */
+const allDue = { table: "work", prefix: ["turn"] } as const;
+
+const isDue = ({ table, key }: Pick<Put, "table" | "key">): boolean => table === "work" && key[0] === "turn";
+
+describe("the due turns in the index of work", () => {
   test("is read in small pages, however long the backlog is", async () => {
     const world = new World();
     const storage = memoryStorage({ clock: world.clock });
@@ -48,7 +59,7 @@ describe("the index of due work", () => {
     const stop = new AbortController();
     const working = busy.work({ concurrency: 4, signal: stop.signal });
     await world.clock.advance(50);
-    const rows = reads.flatMap((queries) => queries.filter(({ table }) => table === "due" || table === "open"));
+    const rows = reads.flatMap((queries) => queries.filter(({ table }) => table === "work" || table === "open"));
     expect(rows.every(({ limit, prefix }) => limit !== undefined || prefix.length === 2)).toBe(true);
     // Four turns were claimed with a few reads each, none of which grows with the backlog of 300.
     expect(reads.length).toBeLessThan(60);
@@ -77,7 +88,7 @@ describe("the index of due work", () => {
     stop.abort();
     await world.clock.advance(0);
     await working;
-    expect([await world.rows("open"), await world.rows("due")]).toEqual([[], []]);
+    expect([await world.rows("open"), await world.work("turn")]).toEqual([[], []]);
   });
 
   test("is served round-robin by tenant: a tenant with a long backlog does not delay others", async () => {
@@ -95,7 +106,7 @@ describe("the index of due work", () => {
       ...storage,
       write: (batch) => {
         const claim = batch.puts.find(({ table }) => table === "leases");
-        if (claim !== undefined && batch.puts.some(({ table }) => table === "due")) order.push(String(claim.key[0]));
+        if (claim !== undefined && batch.puts.some(isDue)) order.push(String(claim.key[0]));
         return storage.write(batch);
       },
     };
@@ -156,11 +167,11 @@ describe("an open turn keeps its row in the index", () => {
     await (
       await world.process(of).start("hi", { id: "a" })
     ).result;
-    const stray = { key: ["default", "", world.clock.now(), "a"], tag: 0, expires: null, remainingMs: null, value: "" };
-    await world.raw("due", stray, "");
+    await world.write({ puts: [dueRow("", "a", world.clock.now())] });
     const removal = gate();
     const slow = world.process(of, {
-      holds: ({ batch }) => (batch.removals.some(({ table }) => table === "due") ? removal.wait() : null),
+      holds: ({ batch }) =>
+        batch.removals.some(({ table, prefix }) => isDue({ table, key: prefix })) ? removal.wait() : null,
     });
     const polling = slow.recover();
     await removal.reached;
@@ -181,7 +192,7 @@ describe("an open turn that is moved while a worker examines it", () => {
     await world.process(of, { drive: false }).start("hi", { id: "a" });
     const [open] = await world.rows("open");
     if (open === undefined) throw new Error("no turn is open");
-    const dueAt = (due: number) => ({ table: "due", key: ["default", "", due, "a"], tag: 0, value: "" }) as const;
+    const dueAt = (due: number) => dueRow("", "a", due);
     const openAt = (due: number) =>
       ({
         table: "open",
@@ -189,21 +200,22 @@ describe("an open turn that is moved while a worker examines it", () => {
         tag: 0,
         value: writeValue("open", { ...readValue("open", open), due }),
       }) as const;
-    const times = async () => (await world.rows("due")).map(({ key }) => key[2]);
+    const times = async () => (await world.work("turn")).map(({ key }) => key[3]);
     return { world, of, dueAt, openAt, times };
   }
 
   test("keeps its row, also if it was moved to the time of a row that the worker removes", async () => {
     const { world, of, dueAt, openAt } = await moved();
-    await world.write({ removals: [{ table: "due", prefix: [] }], puts: [dueAt(1), dueAt(90_000), openAt(90_000)] });
+    await world.write({ removals: [allDue], puts: [dueAt(1), dueAt(90_000), openAt(90_000)] });
     await world.clock.advance(2);
     const removal = gate();
     const slow = world.process(of, {
-      holds: ({ batch }) => (batch.removals.some(({ table }) => table === "due") ? removal.wait() : null),
+      holds: ({ batch }) =>
+        batch.removals.some(({ table, prefix }) => isDue({ table, key: prefix })) ? removal.wait() : null,
     });
     const polling = slow.recover();
     await removal.reached;
-    await world.write({ removals: [{ table: "due", prefix: dueAt(90_000).key }], puts: [openAt(1)] });
+    await world.write({ removals: [{ table: "work", prefix: dueAt(90_000).key }], puts: [openAt(1)] });
     removal.open();
     // The turn is found at once.
     expect(await polling).toMatchObject({ pickedUp: 1 });
@@ -212,7 +224,7 @@ describe("an open turn that is moved while a worker examines it", () => {
   test("is found within minutes if the storage's clock was set back by an hour, and at once by recover", async () => {
     for (const find of ["work", "recover"] as const) {
       const { world, of, dueAt, openAt } = await moved();
-      await world.write({ removals: [{ table: "due", prefix: [] }], puts: [dueAt(3_600_000), openAt(3_600_000)] });
+      await world.write({ removals: [allDue], puts: [dueAt(3_600_000), openAt(3_600_000)] });
       const process = world.process(of, { drive: false });
       const stop = new AbortController();
       if (find === "work") void process.work({ signal: stop.signal });
@@ -225,12 +237,12 @@ describe("an open turn that is moved while a worker examines it", () => {
 
   test("gets its own row before another row is removed", async () => {
     const { world, of, dueAt, openAt, times } = await moved();
-    await world.write({ removals: [{ table: "due", prefix: [] }], puts: [dueAt(1), openAt(90_000)] });
+    await world.write({ removals: [allDue], puts: [dueAt(1), openAt(90_000)] });
     await world.clock.advance(2);
     const seen: unknown[] = [];
     const watching = world.process(of, {
       holds: async ({ batch }) => {
-        if (batch.removals.some(({ table }) => table === "due")) seen.push(await times());
+        if (batch.removals.some(({ table, prefix }) => isDue({ table, key: prefix }))) seen.push(await times());
       },
     });
     await watching.sweep();
@@ -247,12 +259,13 @@ describe("an open turn that is moved while a worker examines it", () => {
     });
     const move = gate();
     const slow = world.process(of, {
-      holds: ({ batch }) => (batch.removals.some(({ table }) => table === "due") ? move.wait() : null),
+      holds: ({ batch }) =>
+        batch.removals.some(({ table, prefix }) => isDue({ table, key: prefix })) ? move.wait() : null,
     });
     const polling = slow.recover();
     await move.reached;
     // Another process moves the turn to a later time in between.
-    await world.write({ removals: [{ table: "due", prefix: [] }], puts: [dueAt(700), openAt(700)] });
+    await world.write({ removals: [allDue], puts: [dueAt(700), openAt(700)] });
     move.open();
     await polling;
     expect(await times()).toEqual([700]);
@@ -321,7 +334,8 @@ describe("a worker with a long backlog of turns that end as fast as they are cla
     let expiredAfter = 0;
     const driving = world.process(of, {
       holds: ({ batch }) => {
-        if (batch.removals.some(({ table }) => table === "deadlines")) expiredAfter = model.asked.length;
+        if (batch.removals.some(({ table, prefix }) => table === "work" && prefix[0] === "deadline"))
+          expiredAfter = model.asked.length;
         return null;
       },
     });
@@ -342,7 +356,7 @@ describe("rows of turns that this process cannot drive", () => {
     const of = world.engine(speaker());
     for (let index = 0; index < 1500; index += 1) {
       const blank = { tag: 0, expires: null, remainingMs: null, value: "" };
-      await world.raw("due", { ...blank, key: ["default", "", index % 3, `bad${index}`] }, "");
+      await world.write({ puts: [dueRow("", `bad${index}`, index % 3)] });
       await world.raw("open", { ...blank, key: ["", `bad${index}`] }, "{}");
     }
     await world.clock.advance(1000);
@@ -366,14 +380,13 @@ describe("tenants whose turns are all due later", () => {
   async function besideMany({ readMs = 0 } = {}) {
     const { clock } = new World();
     const storage = memoryStorage({ clock });
-    const keys = Array.from({ length: 300 }, (_, index) => ["default", `t${index}`, 1_000_000_000, "s"]);
-    const puts = keys.map((key) => ({ table: "due", key, tag: 0, value: "" }) as const);
+    const puts = Array.from({ length: 300 }, (_, index) => dueRow(`t${index}`, "s", 1_000_000_000));
     await storage.write({ checks: [], removals: [], puts });
     const seen = { queries: 0 };
     const host: HostStorage = {
       ...storage,
       read: async (queries) => {
-        seen.queries += queries.filter(({ table }) => table === "due").length;
+        seen.queries += queries.filter(({ table }) => table === "work").length;
         if (readMs > 0) await clock.sleep(readMs);
         return storage.read(queries);
       },
@@ -416,7 +429,7 @@ describe("tenants whose turns are all due later", () => {
   test("are visited when their time has come, without a write", async () => {
     const { clock, storage, accepting, end } = await besideMany();
     await accepting.tenant("t7").start("hi", { id: "later" });
-    const moved = { table: "due", prefix: ["default", "t7"] } as const;
+    const moved = { table: "work", prefix: ["turn", "default", "t7"] } as const;
     const [[open] = []] = await storage.read([{ table: "open", prefix: ["t7", "later"] }]);
     if (open === undefined) throw new Error("no turn is open");
     const later = clock.now() + 5000;
@@ -424,10 +437,7 @@ describe("tenants whose turns are all due later", () => {
     await storage.write({
       checks: [],
       removals: [moved],
-      puts: [
-        { table: "open", key: open.key, tag: 0, value },
-        { table: "due", key: ["default", "t7", later, "later"], tag: 0, value: "" },
-      ],
+      puts: [{ table: "open", key: open.key, tag: 0, value }, dueRow("t7", "later", later)],
     });
     await clock.advance(4900);
     expect((await accepting.tenant("t7").get("later"))?.openTurn).not.toBeNull();
@@ -576,7 +586,7 @@ describe("a worker between two polls", () => {
       ...storage,
       write: async (batch) => {
         const lease = batch.puts.find(({ table }) => table === "leases");
-        if (lease !== undefined && batch.puts.some(({ table }) => table === "due")) {
+        if (lease !== undefined && batch.puts.some(isDue)) {
           claims.push(String(lease.key[1]));
           await world.clock.sleep(200);
         }
@@ -632,7 +642,7 @@ describe("Q17 takeovers", () => {
     const view = await last?.get("s1");
     expect(view?.openTurn).toMatchObject({ status: "parked", failure: { reason: "takeover_limit" } });
     expect(view?.openTurn?.failure?.message).toMatch(/step 0|tool/);
-    expect(await world.rows("due")).toEqual([]);
+    expect(await world.work("turn")).toEqual([]);
     // recover ends the parked turn, and the session is usable.
     expect(await last?.recover("s1")).toMatchObject({ usable: true });
     expect((await last?.get("s1"))?.session.status).toBe("idle");
@@ -703,7 +713,7 @@ describe("Q17 takeovers", () => {
     const second = world.process(of, { liveness: { ...liveness, process: "second" } });
     const before = world.writes.length;
     expect(await second.recover()).toMatchObject({ pickedUp: 1 });
-    const moves = world.writes.slice(before).filter(({ batch }) => batch.puts.some(({ table }) => table === "due"));
+    const moves = world.writes.slice(before).filter(({ batch }) => batch.puts.some(isDue));
     // The claim, which makes the turn due at the expiry of the new lease.
     expect(moves).toHaveLength(1);
   });

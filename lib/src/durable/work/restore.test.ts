@@ -1,4 +1,4 @@
-// An open turn without a row in the index of due work is found again.
+// An open turn without a row in the index of work is found again.
 
 import type { HostStorage } from "../internal.ts";
 
@@ -16,7 +16,7 @@ async function withoutIndex(count: number) {
   const options = { engines, clock, live: false } as const;
   const older: HostStorage = {
     ...host,
-    write: (batch) => host.write({ ...batch, puts: batch.puts.filter(({ table }) => table !== "due") }),
+    write: (batch) => host.write({ ...batch, puts: batch.puts.filter(({ table }) => table !== "work") }),
   };
   const accepting = runtime({ ...options, host: older, drive: false });
   for (let index = 0; index < count; index += 1) {
@@ -36,17 +36,6 @@ test("by recover without an id, however many there are", async () => {
 test("by recover with an id", async () => {
   const { sessions } = await withoutIndex(1);
   expect(await sessions.tenant("t0").recover("s0")).toMatchObject({ pickedUp: 1 });
-});
-
-test("by a worker", async () => {
-  const { sessions, clock, openTurns } = await withoutIndex(20);
-  const stop = new AbortController();
-  const working = sessions.work({ signal: stop.signal });
-  await clock.advance(2000);
-  expect(await openTurns()).toBe(0);
-  stop.abort();
-  await clock.advance(0);
-  await working;
 });
 
 test("although the row of another open turn cannot be read", async () => {

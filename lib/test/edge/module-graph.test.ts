@@ -23,6 +23,7 @@ const packagesOf: { readonly [entryPoint: string]: readonly string[] } = {
   "./kernel": [],
   "./http": ["eventsource-parser", "hono"],
   "./otel": ["eventsource-parser", "@opentelemetry/api"],
+  "./react": ["eventsource-parser", "react"],
 };
 const anyDoor: readonly string[] = ["eventsource-parser"];
 /** Optional packages, needed only by users of the entry point. They may be loaded on demand. */
@@ -36,6 +37,7 @@ const peersOf: { readonly [entryPoint: string]: readonly string[] } = {
     "@modelcontextprotocol/server/stdio",
   ],
   "./otel": ["@opentelemetry/api"],
+  "./react": ["react"],
   "./quickjs/worker": ["quickjs-emscripten-core", "@jitl/quickjs-singlefile-mjs-release-sync"],
 };
 

@@ -279,6 +279,17 @@ test("sends a message after a turn that has failed since the session was read", 
   expect(paths.filter((path) => path.endsWith("/recover"))).toHaveLength(1);
 });
 
+test("starts the session with the first message", async () => {
+  const { client } = world(engine({ adapter: fake({ script: [{ type: "text", text: "Hello." }] }), model: "fake:m" }));
+  const store = conversation(client, "new");
+  const stop = store.subscribe(() => undefined);
+  await until(store, ({ connection }) => connection === "gone");
+  await store.send("hi");
+  await until(store, ({ turn, messages }) => turn === null && messages.length === 2);
+  expect(texts(store.snapshot())).toEqual(["hi", "Hello."]);
+  stop();
+});
+
 test("ends a parked turn when the next message is sent", async () => {
   const durable = new World();
   const look = counting("look", { replay: "safe" });

@@ -81,7 +81,8 @@ export type Conversation = {
   /** What the conversation shows now: the same object until something changes. */
   readonly snapshot: () => ConversationSnapshot;
   /**
-   * Sends a user message. An open turn gets it at its next checkpoint. A session that has failed is made usable first.
+   * Sends a user message. An open turn gets it at its next checkpoint. A session that has failed is made usable first; one
+   * that does not exist is started.
    */
   readonly send: (message: string) => Promise<ClientTurn>;
   /** Decides a call of `pending`. Refused with `call_changed` if the call is no longer the one that was shown. */
@@ -249,6 +250,7 @@ export function conversation(client: EverturnClient, id: string, options: Conver
         const read = session ?? (await client.get(id, { messages: 0 }));
         // The message would steer the turn, which no process drives.
         if (read?.openTurn?.status === "parked") await client.recover(id);
+        if (read === null) return client.start(message, { id });
         return recoverFailed(client, id, () => client.send(id, message));
       }),
     decide: ({ id: toolCallId, digest }, decision) => act(() => client.decide(id, toolCallId, { ...decision, digest })),

@@ -3,7 +3,7 @@
 //
 // A post is passed to a verb of the runtime under an idempotency key that is derived from the message or the wait, so a
 // request that is sent again is accepted once. Reading a turn starts at the beginning of its message, because a client
-// that reconnects discards the part of the message that it had.
+// that reconnects discards the part of the message that it had, or after the cursor of the last chunks that it has.
 //
 // Invariants
 //   1. History comes from the session. The client posts the whole chat; only its newest message, or its answers, are
@@ -27,6 +27,7 @@ import type { UiLimits, UiPost } from "./request.ts";
 import type { UiSdk } from "./translator.ts";
 
 import { blankUserIssues, SessionError, sessionError, ValidationError } from "../../../core/model/internal.ts";
+import { parseCursor } from "../../../durable/internal.ts";
 import { recoverFailed } from "../../contract/internal.ts";
 import { chunkStream, turnChunks } from "../shared/turn-chunks.ts";
 import {
@@ -66,6 +67,16 @@ export type UiStream = {
   /** The turn that is streamed. Its `turnId` is `null` if no turn was started because calls are still pending. */
   readonly turn: TurnHandle;
   readonly chunks: ChunkBatches<UiChunk>;
+  /** The cursor after the newest batch of chunks: a client that has them reads on after it. `null`: there is none yet. */
+  readonly cursor: () => string | null;
+};
+
+/** Where a client that has lost its connection reads on. */
+export type UiPosition = {
+  /** The turn that it was reading, which may have ended meanwhile. */
+  readonly turnId: string;
+  /** The cursor of the last batch of chunks that it has; `null`: it has none. */
+  readonly after: string | null;
 };
 
 /** A conversation, to initialise a client. */
@@ -101,36 +112,86 @@ export async function postUiChat(
   }
 }
 
-/** Streams the open turn from the start of the message that it extends; `null` if no turn is open. */
+/**
+ * Streams the open turn from the start of the message that it extends; `null` if no turn is open. With a position: the
+ * chunks of that turn after its cursor.
+ */
 export async function resumeUiChat(
   sessions: CallerSessions,
   chatId: string,
-  { sdk = 7 }: Pick<UiChatOptions, "sdk"> = {},
+  { sdk = 7, position = null }: Pick<UiChatOptions, "sdk"> & { readonly position?: UiPosition | null } = {},
 ): Promise<UiStream | null> {
   const branch = await currentBranch(sessions, chatId);
-  const turnId = branch === null ? null : runningTurn(branch.view);
+  const turnId = branch === null ? null : (position?.turnId ?? runningTurn(branch.view));
   if (branch === null || turnId === null) return null;
   const { sessionId, view } = branch;
-  const newest = await findNewest(sessions, sessionId, view);
+  const newest = await findNewest(sessions, sessionId, view, turnId);
   const last = newest.outline?.message ?? null;
-  const turn = sessions.attach(sessionId, turnId);
   // A question ends its message: the answer starts a new one.
   const continued = last?.role === "assistant" && last.parts.at(-1)?.type !== "data-question" ? last : null;
-  if (continued === null) return streamTurn(chatId, turn, [], new UiTranslator({ sdk }));
-  const calls = continued.parts.filter(isToolPart);
+  const calls = continued?.parts.filter(isToolPart) ?? [];
   const translator = new UiTranslator({
     sdk,
-    messageId: continued.id,
+    ...(continued === null ? {} : { messageId: continued.id }),
     existingCalls: calls.map(({ toolCallId, state }) => [
       toolCallId,
       state === "approval-responded" ? "open" : "settled",
     ]),
   });
+  if (position !== null && position.after !== null)
+    return readOn(sessions, chatId, sessionId, { turnId, after: position.after }, translator);
+  const turn = sessions.attach(sessionId, turnId);
+  if (continued === null) return streamTurn(chatId, turn, [], translator);
+  let isReplayed = false;
   async function* first() {
-    yield translator.start(turn.turnId ?? "");
-    yield* replayBatches(sessions, sessionId, newest);
+    let batch = translator.start(turn.turnId ?? "");
+    for await (const next of replayBatches(sessions, sessionId, newest)) {
+      yield batch;
+      batch = next;
+    }
+    isReplayed = true;
+    yield batch;
   }
-  return { chatId, turn, chunks: turnChunks(turn, first(), translator) };
+  const cursor = () => translator.cursor ?? (isReplayed ? startCursor : null);
+  return { chatId, turn, chunks: turnChunks(turn, first(), translator), cursor };
+}
+
+/** The cursor before the first event of a session. */
+const startCursor = "0";
+
+/**
+ * The chunks of a turn after a cursor. The translator reads the stored events before the cursor first, without sending
+ * their chunks: block ids and the states of calls follow from them.
+ */
+function readOn(
+  sessions: CallerSessions,
+  chatId: string,
+  sessionId: string,
+  { turnId, after }: { readonly turnId: string; readonly after: string },
+  translator: UiTranslator,
+): UiStream {
+  const { sequence } = parseCursor(after);
+  const attached = sessions.attach(sessionId, turnId);
+  const turn: TurnHandle = {
+    sessionId,
+    turnId,
+    isOpen: attached.isOpen,
+    events: sessions.events(sessionId, { turnId, after }),
+    get result() {
+      return attached.result;
+    },
+  };
+  async function* first(): AsyncGenerator<readonly UiChunk[], undefined> {
+    translator.start(turnId);
+    for await (const event of sessions.events(sessionId, { turnId, follow: false })) {
+      if ((event.sequence ?? Infinity) > sequence) break;
+      translator.add(event);
+    }
+    translator.continueAfter(after);
+    yield [];
+    return undefined;
+  }
+  return { chatId, turn, chunks: turnChunks(turn, first(), translator), cursor: () => translator.cursor ?? after };
 }
 
 /**
@@ -282,7 +343,8 @@ async function postAnswers(
         "the newest message is of the assistant and answers no pending call; post a user message, or load the chat again",
     });
   }
-  if (turn.turnId === null) return { chatId, turn, chunks: chunkStream([{ type: "start" }, waitingFinish]) };
+  if (turn.turnId === null)
+    return { chatId, turn, chunks: chunkStream([{ type: "start" }, waitingFinish]), cursor: noCursor };
   const settledCalls = new Set(
     answers.flatMap((uiAnswer) => (uiAnswer.type === "decision" && uiAnswer.approved ? [] : [uiAnswer.toolCallId])),
   );
@@ -308,8 +370,11 @@ async function postAnswers(
 }
 
 function streamTurn(chatId: string, turn: TurnHandle, first: readonly UiChunk[], translator: UiTranslator): UiStream {
-  return { chatId, turn, chunks: turnChunks(turn, chunkStream(first), translator) };
+  const cursor = () => translator.cursor ?? startCursor;
+  return { chatId, turn, chunks: turnChunks(turn, chunkStream(first), translator), cursor };
 }
+
+const noCursor = () => null;
 
 const waitingFinish: UiChunk = { type: "finish", finishReason: "tool-calls" };
 
@@ -329,7 +394,7 @@ async function noTurnStarted(sessions: CallerSessions, chatId: string, turn: Tur
     if (newest !== null && openMessage !== null) yield* replayBatches(sessions, sessionId, newest);
     yield [waitingFinish];
   }
-  return { chatId, turn, chunks: chunks() };
+  return { chatId, turn, chunks: chunks(), cursor: noCursor };
 }
 
 /** The UI messages of a session, without the output of an open turn. */

@@ -35,9 +35,13 @@ export type Newest = {
   readonly end: number;
 };
 
-/** Finds the newest UI message of a session, without the output of an open turn. */
-export async function findNewest(sessions: CallerSessions, sessionId: string, view: SessionView): Promise<Newest> {
-  const turnId = runningTurn(view);
+/** Finds the newest UI message of a session, without the output of `turnId`, by default of the open turn. */
+export async function findNewest(
+  sessions: CallerSessions,
+  sessionId: string,
+  view: SessionView,
+  turnId = runningTurn(view),
+): Promise<Newest> {
   let outlines: readonly Message[] = [];
   for (let from = view.length; from > 0;) {
     const { items } = await sessions.messages(sessionId, { before: from, ...page });

@@ -66,11 +66,22 @@ const beforeParameter: Parameter = {
   schema: { type: "integer", minimum: 0 },
 };
 
+const turnParameter: Parameter = {
+  name: "turn",
+  description: "The turn that a client was reading when it lost its connection.",
+  schema: { type: "string" },
+};
+
 const doneFrame = frame("[DONE]");
 
 const uiFrame = (chunk: UiChunk) => frame(redactedJson(chunk, "event"));
 
-const uiFrames = (chunks: readonly UiChunk[]) => chunks.map(uiFrame).join("");
+/** The frames of a batch. The last one has its cursor: a client that has only a part of the batch reads it again. */
+function uiFrames(chunks: readonly UiChunk[], cursor: string | null): string {
+  const last = chunks.length - 1;
+  const idOf = (index: number) => (index < last || cursor === null ? {} : { id: cursor });
+  return chunks.map((chunk, index) => frame(redactedJson(chunk, "event"), idOf(index))).join("");
+}
 
 /** The client would take a stream that ends without an error for a complete one. */
 const uiShutdownFrame = uiFrame({
@@ -80,11 +91,11 @@ const uiShutdownFrame = uiFrame({
 
 const renderFailure = (error: unknown) => uiFrame({ type: "error", errorText: errorText(error) }) + doneFrame;
 
-function uiSource({ chunks, turn }: UiStream): SseSource<readonly UiChunk[]> {
+function uiSource({ chunks, turn, cursor }: UiStream): SseSource<readonly UiChunk[]> {
   return {
     events: chunks,
     failWith: turn.result,
-    render: uiFrames,
+    render: (batch) => uiFrames(batch, cursor()),
     renderFailure,
     shutdownFrame: uiShutdownFrame,
     finalFrames: async () => doneFrame,
@@ -115,11 +126,17 @@ export const uiRoutes = (policy: ContentPolicy): readonly Route[] => [
     path: "/ui/chat/{id}/stream",
     operationId: "resumeUiChat",
     scope: "read",
-    summary: "Streams the open turn from the start of its message. 204 if no turn is open.",
+    summary:
+      "Streams the open turn from the start of its message. 204 if no turn is open. With `turn` and `Last-Event-ID`: the rest of that turn after the last frame that the client has.",
+    query: [turnParameter],
     uses: "stream",
     answers: { 200: uiStream, 204: { description: "No turn is running." } },
     handle: async (call) => {
-      const stream = await resumeUiChat(call.sessions, call.param("id"), { sdk: sdkOf(call) });
+      checkQuery(call.url.searchParams, ["turn"]);
+      const turnId = call.url.searchParams.get("turn");
+      const after = call.request.headers.get("last-event-id");
+      const position = turnId === null ? null : { turnId, after };
+      const stream = await resumeUiChat(call.sessions, call.param("id"), { sdk: sdkOf(call), position });
       return stream === null ? null : streamed(uiSource(stream), uiHeaders(call, stream));
     },
   }),

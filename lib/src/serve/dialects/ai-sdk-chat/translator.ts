@@ -77,7 +77,7 @@ export class UiTranslator {
   readonly #calls: Map<string, CallState>;
   /** Options of questions, by call id. The stored result of the turn has them for one question only. */
   readonly #questionOptions = new Map<string, JsonObject>();
-  readonly #view: TurnView;
+  #view: TurnView;
   /** The number of completed steps. It is part of block ids. */
   #step = 0;
   /** The reply of the open step; `null` if no step is open. */
@@ -89,6 +89,7 @@ export class UiTranslator {
   readonly #sdk: UiSdk;
   /** The number of withdrawn attempts. It is part of the ids of `data-step-reset`. */
   #resets = 0;
+  #cursor: string | null = null;
 
   constructor({ messageId, existingCalls = [], after, sdk = 7 }: UiTranslatorOptions = {}) {
     this.#messageId = messageId ?? null;
@@ -97,6 +98,27 @@ export class UiTranslator {
     this.#view = new TurnView(received === undefined ? {} : { received });
     this.#calls = new Map(existingCalls);
     this.#lastStepHasCalls = this.#calls.size > 0;
+  }
+
+  /** The cursor of the last event; `null`: none was added. */
+  get cursor(): string | null {
+    return this.#cursor;
+  }
+
+  /**
+   * Continues after a cursor, of which the stored events were added: the step and the blocks that the reader has of the
+   * open reply are open, and only the text after them is sent.
+   */
+  continueAfter(cursor: string): void {
+    const { position } = parseCursor(cursor);
+    this.#cursor = cursor;
+    if (position === null) return;
+    this.#view = new TurnView({ received: position.offsets });
+    this.#openStep();
+    for (const part of position.offsets.keys()) {
+      if (part.startsWith("reasoning/")) this.#reply?.delta("reasoning", part, "");
+      if (part.startsWith("text/")) this.#reply?.delta("text", part, "");
+    }
   }
 
   /** The `start` chunk. It is the first chunk and is sent once, with the first event at the latest. */
@@ -109,6 +131,7 @@ export class UiTranslator {
 
   /** The chunks of one event. Events of other turns are ignored. */
   add(runtimeEvent: RuntimeEvent): readonly UiChunk[] {
+    this.#cursor = runtimeEvent.cursor;
     const startChunks = this.start(runtimeEvent.turnId);
     if (runtimeEvent.turnId !== this.#turnId || this.#result !== null) return startChunks;
     const { event } = runtimeEvent;

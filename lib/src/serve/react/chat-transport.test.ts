@@ -1,0 +1,289 @@
+// The transport with the chat of the AI SDK, versions 6 and 7, against a handler whose connections are cut.
+
+import type { Runtime } from "../../durable/internal.ts";
+import type { UIMessage } from "ai";
+
+import { lastAssistantMessageIsCompleteWithApprovalResponses } from "ai";
+import { engine, fake, tool } from "everturn";
+import { memoryStorage } from "everturn/host/memory";
+import { createHandler } from "everturn/http";
+import { runtime } from "everturn/runtime";
+import { afterEach, describe, expect, test } from "vitest";
+
+import { chatDialects } from "../../../test/dialects.ts";
+import { handModel } from "../../../test/hand-model.ts";
+import { says } from "../../../test/runs.ts";
+import { sdk, TestChat } from "../../../test/ui-client.ts";
+import { chatTransport } from "./chat-transport.ts";
+
+const closing: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0)) await close();
+});
+
+const pay = tool({
+  name: "pay",
+  description: "Pays.",
+  schema: { type: "object" },
+  needsApproval: true,
+  handler: () => "paid",
+});
+const look = tool({
+  name: "look",
+  description: "Looks.",
+  schema: { type: "object" },
+  handler: (input, { progress }) => {
+    progress({ percent: 50 });
+    return { seen: input };
+  },
+});
+
+function sessionsOf(agent: ReturnType<typeof engine>): Runtime {
+  const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
+  closing.push(() => sessions.close());
+  return sessions;
+}
+
+type Sent = { readonly url: string; readonly method: string; readonly length: number; status: number };
+
+/** A server whose connections can be cut. `cutAfter`: bytes after which the next response is cut. */
+function serverOf(sessions: Runtime) {
+  const open = new Set<AbortController>();
+  const sent: Sent[] = [];
+  let handler: ReturnType<typeof handlerOf> | null = handlerOf(sessions);
+  const server = {
+    sent,
+    cutAfter: null as number | null,
+    /** Ends all connections. */
+    cut: () => {
+      for (const connection of open) connection.abort(new Error("cut"));
+      open.clear();
+    },
+    /** Serves other sessions, or none (`null`): the server is down. */
+    serve: (next: Runtime | null, shutdown?: AbortSignal) => {
+      handler = next === null ? null : handlerOf(next, shutdown);
+    },
+    fetch: async (url: string, init: RequestInit): Promise<Response> => {
+      const entry = { url, method: init.method ?? "GET", length: String(init.body ?? "").length, status: 0 };
+      sent.push(entry);
+      if (handler === null) throw new TypeError("fetch failed");
+      const connection = new AbortController();
+      open.add(connection);
+      const response = await handler(new Request(url, init));
+      entry.status = response.status;
+      if (response.body === null) return response;
+      const { cutAfter } = server;
+      server.cutAfter = null;
+      let bytes = 0;
+      const cutting = new TransformStream<Uint8Array, Uint8Array>({
+        transform: (chunk, controller) => {
+          const rest = cutAfter === null ? chunk.length : cutAfter - bytes;
+          bytes += chunk.length;
+          controller.enqueue(chunk.subarray(0, rest));
+          if (rest < chunk.length) controller.error(new Error("cut"));
+        },
+      });
+      return new Response(response.body.pipeThrough(cutting, { signal: connection.signal }), response);
+    },
+  };
+  return server;
+}
+
+function handlerOf(sessions: Runtime, shutdown?: AbortSignal) {
+  return createHandler({
+    sessions,
+    dialects: chatDialects,
+    auth: "none",
+    ...(shutdown === undefined ? {} : { shutdown }),
+  });
+}
+
+function chatOn({ fetch }: ReturnType<typeof serverOf>, messages: UIMessage[] = []): TestChat {
+  return new TestChat({
+    id: "chat",
+    messages,
+    transport: chatTransport({ url: "http://localhost", sdk, fetch, retry: { baseMs: 1, maxMs: 5 } }),
+    sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
+  });
+}
+
+async function until(done: () => boolean): Promise<void> {
+  while (!done()) await new Promise((resolve) => setImmediate(resolve));
+}
+
+const textOf = (message: UIMessage | undefined) =>
+  message?.parts.reduce((all, part) => (part.type === "text" ? all + part.text : all), "") ?? "";
+
+/**
+ * The parts of a message without ids and digests, which differ from session to session, and without progress, which is
+ * not stored: a reader that is disconnected meanwhile does not get it.
+ */
+function shown(message: UIMessage | undefined): unknown {
+  const parts = message?.parts.filter(({ type }) => type !== "data-tool-progress") ?? [];
+  return JSON.parse(
+    JSON.stringify(parts)
+      .replaceAll(/turn-[0-9a-f]+/g, "turn")
+      .replaceAll(/[0-9a-f]{84}/g, "digest"),
+  );
+}
+
+describe("a connection that is cut", () => {
+  test("goes on after the last word, in the same message", async () => {
+    const model = handModel();
+    const server = serverOf(sessionsOf(engine({ adapter: model, model: "hand:m" })));
+    const chat = chatOn(server);
+    const sent = chat.sendMessage({ text: "Hi" });
+    const call = await model.call(1);
+    await call.think("Hm. ");
+    for (const word of ["One ", "two ", "three ", "four "]) {
+      await call.say(word);
+      await until(() => textOf(chat.messages[1]).endsWith(word));
+      server.cut();
+    }
+    await call.say("five.");
+    call.finish();
+    await sent;
+    expect([chat.status, chat.error]).toEqual(["ready", undefined]);
+    expect(chat.messages).toHaveLength(2);
+    expect(chat.messages[1]?.parts).toMatchObject([
+      { type: "step-start" },
+      { type: "reasoning", text: "Hm. ", state: "done" },
+      { type: "text", text: "One two three four five.", state: "done" },
+    ]);
+    // The reconnections continue after a cursor: no response repeats the message.
+    expect(server.sent.slice(1).every(({ url }) => url.includes("/ui/chat/chat/stream?turn="))).toBe(true);
+  });
+
+  test("shows the same message wherever it is cut", async () => {
+    const scripts = [
+      [
+        { type: "reasoning", text: "I look." },
+        { type: "text", text: "Look" },
+        { type: "text", text: "ing." },
+        { type: "tool_call", id: "a", name: "look", arguments: { at: 1 } },
+        { type: "tool_call", id: "b", name: "pay", arguments: { euros: 5 } },
+      ],
+      [
+        { type: "text", text: "Seen" },
+        { type: "text", text: " and paid." },
+      ],
+    ] as const;
+    const play = async (cuts: readonly (number | null)[]) => {
+      const adapter = fake({ scripts });
+      const server = serverOf(sessionsOf(engine({ adapter, model: "fake:m", tools: [look, pay] })));
+      const chat = chatOn(server);
+      server.cutAfter = cuts[0] ?? null;
+      await chat.sendMessage({ text: "Hi" });
+      const waiting = chat.messages[1]?.parts.find((part) => "approval" in part);
+      const id = waiting !== undefined && "approval" in waiting ? (waiting.approval?.id ?? "") : "";
+      server.cutAfter = cuts[1] ?? null;
+      await chat.addToolApprovalResponse({ id, approved: true });
+      await until(() => ["ready", "error"].includes(chat.status) && textOf(chat.messages[1]).endsWith("paid."));
+      return { message: chat.messages[1], chat, adapter, server };
+    };
+    const whole = await play([]);
+    expect(textOf(whole.message)).toBe("Looking.Seen and paid.");
+    for (const cut of [0, 40, 400, 700, 900, 1200, 1500, 1800, 2100, 2500, 3000, 4000]) {
+      for (const cuts of [
+        [cut, null],
+        [null, cut],
+      ]) {
+        const { message, chat, adapter } = await play(cuts);
+        expect([cuts, chat.messages.length, adapter.calls.length]).toEqual([cuts, 2, 2]);
+        expect(shown(message)).toEqual(shown(whole.message));
+      }
+    }
+  });
+
+  test("goes on when the process stops and the next one has started", async () => {
+    const host = memoryStorage();
+    const model = handModel();
+    const engines = { default: engine({ adapter: model, model: "hand:m" }) };
+    const first = runtime({ host, engines });
+    const server = serverOf(first);
+    const shutdown = new AbortController();
+    server.serve(first, shutdown.signal);
+    const chat = chatOn(server);
+    const sent = chat.sendMessage({ text: "Hi" });
+    await (await model.call(1)).say("One ");
+    await until(() => textOf(chat.messages[1]) === "One ");
+    shutdown.abort();
+    await first.close({ graceMs: 0 });
+    server.serve(null);
+    const second = runtime({ host, engines });
+    closing.push(() => second.close());
+    server.serve(second);
+    await second.recover();
+    const call = await model.call(2);
+    await call.say("One two.");
+    call.finish();
+    await sent;
+    const [step, ...parts] = chat.messages[1]?.parts.filter(({ type }) => sdk === 7 || type !== "step-start") ?? [];
+    expect([chat.status, chat.messages.length, step !== undefined]).toEqual(["ready", 2, true]);
+    expect(parts.filter(({ type }) => type === "text").at(-1)).toMatchObject({ text: "One two." });
+    if (sdk === 7) expect(textOf(chat.messages[1])).toBe("One two.");
+  });
+});
+
+test("posts the newest message only", async () => {
+  const scripts = Array.from({ length: 3 }, () => says("x".repeat(400_000)));
+  const server = serverOf(sessionsOf(engine({ adapter: fake({ scripts }), model: "fake:m" })));
+  const chat = chatOn(server);
+  for (let index = 0; index < 3; index += 1) await chat.sendMessage({ text: "More" });
+  expect([chat.status, chat.messages.length]).toEqual(["ready", 6]);
+  expect(server.sent.every(({ length }) => length < 500)).toBe(true);
+});
+
+test("stops the turn, and accepts the next message", async () => {
+  const model = handModel();
+  const sessions = sessionsOf(engine({ adapter: model, model: "hand:m" }));
+  const chat = chatOn(serverOf(sessions));
+  const sent = chat.sendMessage({ text: "Go" });
+  await (await model.call(1)).say("One ");
+  await until(() => textOf(chat.messages[1]) === "One ");
+  await chat.stop();
+  await sent;
+  const next = chat.sendMessage({ text: "Again" });
+  const call = await model.call(2);
+  await call.say("Two.");
+  call.finish();
+  await next;
+  expect([chat.error, chat.messages.map(textOf)]).toEqual([undefined, ["Go", "One ", "Again", "Two."]]);
+});
+
+test("a page that was loaded during a turn reads it, also over a cut connection, and a second mount does not stop it", async () => {
+  const model = handModel();
+  const sessions = sessionsOf(engine({ adapter: model, model: "hand:m" }));
+  const server = serverOf(sessions);
+  const left = chatOn(server);
+  void left.sendMessage({ text: "Go" });
+  const call = await model.call(1);
+  await call.say("One ");
+  const page = chatOn(server, [
+    { id: left.messages[0]?.id ?? "", role: "user", parts: [{ type: "text", text: "Go" }] },
+  ]);
+  const aborted = page.resumeStream();
+  void page.stop();
+  const resumed = page.resumeStream();
+  await aborted;
+  await until(() => textOf(page.messages[1]) === "One ");
+  server.cut();
+  await call.say("two.");
+  call.finish();
+  await resumed;
+  expect([page.status, page.messages.length, textOf(page.messages[1])]).toEqual(["ready", 2, "One two."]);
+  await until(() => left.status === "ready");
+  expect(textOf(left.messages[1])).toBe("One two.");
+});
+
+test("reports a failed turn, and the next message goes on", async () => {
+  const scripts = [
+    [{ type: "error", reason: "invalid_request", message: "no", retryable: false }],
+    [{ type: "text", text: "Here." }],
+  ] as const;
+  const chat = chatOn(serverOf(sessionsOf(engine({ adapter: fake({ scripts }), model: "fake:m" }))));
+  await chat.sendMessage({ text: "Hi" });
+  expect([chat.status, chat.error?.message]).toEqual(["error", "invalid_request: no"]);
+  await chat.sendMessage({ text: "Again" });
+  expect([chat.status, textOf(chat.messages.at(-1))]).toEqual(["ready", "Here."]);
+});

@@ -47,6 +47,10 @@ const parts: { readonly [name: string]: Part } = {
       [...source, "apps/cli/test/long/template.ts"],
     ],
   },
+  page: {
+    about: "a page in React while its server is stopped or killed in the middle of a reply, in a browser",
+    commands: [[...source, "apps/cli/test/long/chat-page.ts"]],
+  },
   server: {
     about: "a thousand live streams, stalled readers, killed and stopped servers, and attacks by one tenant",
     commands: [[...source, "apps/server/test/long/run.ts"]],

@@ -23,7 +23,7 @@ import { startPostgres } from "../../../../test/postgres-server.ts";
 import { runLimited } from "../../../../test/runtime/limited-turns.ts";
 import { simulateAsInMemory, simulatedStorage } from "../../../../test/simulator/storages.ts";
 import { systemClock } from "../../../core/clock/clock.ts";
-import { tables } from "../../rows/tables.ts";
+import { tableNames, tables } from "../../rows/tables.ts";
 import { schemaVersion } from "./schema.ts";
 
 let server: PostgresServer;
@@ -228,6 +228,19 @@ describe("the tables", () => {
       ["t", "old", 0, "t1"],
     ]);
     await opened({ schema }).write(puts(session("later")));
+  });
+
+  test("each declared table is created in a database that lacks it, whatever the stored version", async () => {
+    const schema = "each_table";
+    await opened({ schema }).write(puts(session("kept")));
+    const others = tableNames().filter((table) => table !== "sessions");
+    for (const [index, table] of others.entries()) {
+      // The version that this release writes, and older ones.
+      await pool.query(`UPDATE "${schema}"."everturn_schema" SET version = ${1 + (index % 5)}`);
+      await pool.query(`DROP TABLE "${schema}"."everturn_${table}"`);
+      expect(await opened({ schema }).read([{ table, prefix: [] }])).toEqual([[]]);
+    }
+    expect(await sessionsOf(opened({ schema }))).toEqual(["kept"]);
   });
 
   test("more older rows than one page are indexed", async () => {

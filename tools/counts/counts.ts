@@ -297,13 +297,18 @@ function fieldsOf({ properties }: ObjectExpression): ReadonlyMap<string, Express
   );
 }
 
-/** The keys of a constant that is an object literal. */
+/** The keys of a constant that is an object literal, with those of the constants of its module that it spreads. */
 function objectKeys(file: string, name: string): readonly string[] {
   const value = variableOf(file, name);
   if (value?.type !== "ObjectExpression") throw new Error(`${file}: ${name} is not an object literal`);
+  const spread = value.properties.flatMap((property) =>
+    property.type === "SpreadElement" && property.argument.type === "Identifier" ? [property.argument.name] : [],
+  );
   const fields = [...fieldsOf(value).keys()];
-  if (fields.length !== value.properties.length) throw new Error(`${file}: ${name} has keys that are not identifiers`);
-  return fields;
+  if (fields.length + spread.length !== value.properties.length) {
+    throw new Error(`${file}: ${name} has keys that are not identifiers`);
+  }
+  return [...new Set([...fields, ...spread.flatMap((other) => objectKeys(file, other))])];
 }
 
 /** The value of a variable of a module, without `as` and `satisfies`; `null`: the module has no such variable. */

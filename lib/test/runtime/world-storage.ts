@@ -63,7 +63,7 @@ function inTurn(storage: HostStorage): WorldStorage {
   let last: Promise<unknown> = Promise.resolve();
   const queued = <T>(operation: () => Promise<T>): Promise<T> => {
     const result = last.then(operation);
-    const ended = result.catch(() => undefined).then(() => pending.delete(ended));
+    const ended: Promise<unknown> = result.catch(() => undefined).then(() => pending.delete(ended));
     pending.add(ended);
     last = ended;
     return result;

@@ -366,13 +366,18 @@ export class ActiveTurns {
     this.#queue.set(name, stored);
     this.#startQueueTimer();
     if (isQueued) return;
+    void this.#driveWithPlace(stored);
+  }
+
+  /** Waits for a place, and drives the newest form of the stored turn. */
+  async #driveWithPlace(stored: StoredTurn): Promise<void> {
+    const name = nameOf(stored.key);
     const { tenant } = stored.key;
-    void this.#places.request(tenant).granted.then(async () => {
-      const newest = this.#queue.get(name) ?? stored;
-      this.#queue.delete(name);
-      await this.driveStored(newest, { hasPlace: true });
-      this.#giveBack(tenant, this.#queue.size > 0);
-    });
+    await this.#places.request(tenant).granted;
+    const newest = this.#queue.get(name) ?? stored;
+    this.#queue.delete(name);
+    await this.driveStored(newest, { hasPlace: true });
+    this.#giveBack(tenant, this.#queue.size > 0);
   }
 
   // Suspects (`takeovers.ts`).
@@ -535,14 +540,12 @@ export class ActiveTurns {
     const timer = new AbortController();
     this.#queueTimer = timer;
     const { clock, lease } = this.#context;
-    void clock.sleep(lease.renewMs, timer.signal).then(
-      () => {
-        this.#queueTimer = null;
-        this.#places.grantFree();
-        if (this.#queue.size > 0) this.#startQueueTimer();
-      },
-      () => undefined,
-    );
+    const grantAgain = (): void => {
+      this.#queueTimer = null;
+      this.#places.grantFree();
+      if (this.#queue.size > 0) this.#startQueueTimer();
+    };
+    void clock.sleep(lease.renewMs, timer.signal).then(grantAgain, () => undefined);
   }
 
   /** Drives a session in the background: the turn, and the turns that follow it. */

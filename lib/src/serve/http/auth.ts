@@ -175,7 +175,7 @@ export function engineOfNew(caller: Caller, named: string | undefined): string |
 }
 
 /** Throws 403 if the caller may not use the engine. */
-export function checkEngineOf({ engines }: Caller, name: string): void {
+function checkEngineOf({ engines }: Caller, name: string): void {
   if (engines === undefined || engines.includes(name)) return;
   throw new HttpError("forbidden", "this key may not use the engine", { details: { path: ["options", "engine"] } });
 }

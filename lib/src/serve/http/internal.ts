@@ -4,7 +4,7 @@
 export type { CallToDecide, OwnedSession } from "./access-rules.ts";
 export type { CallerSessions } from "./access.ts";
 export type { ApiKey, Auth, Caller } from "./auth.ts";
-export { checkEngineOf, contextOf, engineOfNew } from "./auth.ts";
+export { contextOf, engineOfNew } from "./auth.ts";
 export { callerSchemaShape } from "./caller-schema.ts";
 export type { ContentPolicy } from "./content-policy.ts";
 export { checkToolContent, defaultContentPolicy, partProblem, urlProblem } from "./content-policy.ts";

@@ -992,15 +992,12 @@ describe("a process that holds the result of a tool", () => {
     await storage.open();
     const disturb = async () => {
       for (let count = 0; count < 3; count += 1) {
-        await eventually(
-          async () => {
-            const { rows } = await pool.query(
-              "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'everturn' AND wait_event_type = 'Lock' AND wait_event = 'relation'",
-            );
-            expect(rows.length).toBeGreaterThan(0);
-          },
-          { timeout: 10_000 },
-        );
+        await eventually(async () => {
+          const { rows } = await pool.query(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'everturn' AND wait_event_type = 'Lock' AND wait_event = 'relation'",
+          );
+          expect(rows.length).toBeGreaterThan(0);
+        });
       }
     };
     expect(await run(storage, schema, disturb)).toEqual({ text: "Done.", runs: 1, calls: 2 });

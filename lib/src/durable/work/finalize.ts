@@ -52,7 +52,8 @@ export async function finalizeAs(storage: HostStorage, formats: StoredFormats): 
   for (;;) {
     const [[row] = []] = await storage.read([formatQuery]);
     const format = formatOf(row, formats, storage.name);
-    if (format === newest) return { status: "current", format };
+    // A volatile storage belongs to one process, which writes the newest format.
+    if (format === newest || storage.durability === "volatile") return { status: "current", format: newest };
     const owners = await olderOwners(storage, newest);
     if (owners.length > 0) return { status: "in_use", format, newest, owners };
     // Twice: a process of the older release may have written in between.

@@ -103,7 +103,7 @@ type Memory = { readonly index: WorkIndex; readonly lanes: Lanes };
 /** One worker. */
 class Worker {
   readonly #context: VerbContext;
-  /** The same context. Reads that begin at the same time become one. */
+  /** The context with reads that join: those that begin at the same time become one. */
   readonly #joined: VerbContext;
   readonly #concurrency: number;
   readonly #signal: AbortSignal;

@@ -196,7 +196,7 @@ describe("code that is not understood is an error", () => {
     ["no routes", { "lib/src/http/routes.ts": "" }, /found no HTTP operations/],
     [
       "tables that are computed",
-      { "lib/src/runtime/rows/tables.ts": "export const tables = { ...other };\n" },
+      { "lib/src/runtime/rows/tables.ts": "export const tables = { ...others() };\n" },
       /tables has keys that are not identifiers/,
     ],
     [

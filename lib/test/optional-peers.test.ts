@@ -96,6 +96,10 @@ const programs: { readonly [name: string]: { readonly program: string; readonly 
     program: `import { instrument } from "everturn/otel"; instrument();`,
     expected: /Cannot find package '@opentelemetry\/api'/,
   },
+  react: {
+    program: `import { useConversation } from "everturn/react"; void useConversation;`,
+    expected: /Cannot find package 'react'/,
+  },
   "quickjs-emscripten-core": {
     program: `import { chat, engine, fake } from "everturn";
       import { quickjs } from "everturn/quickjs";

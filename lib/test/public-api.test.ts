@@ -79,6 +79,7 @@ describe("imports between the folders of lib/src", () => {
     "core/clock/clock.ts",
     "core/clock/timer.ts",
     "core/fair/fair-share.ts",
+    "core/fair/fair-ticks.ts",
   ];
 
   test("go through the other folder's internal.ts", () => {

@@ -41,8 +41,8 @@ describe("a Postgres database", () => {
       await run(["migrate", "--finalize", "--json", "--database", url]),
     ];
     expect(outputs.map(({ code }) => code)).toEqual([0, 0, 0, 0, 0, 2, 0, 0, 0, 0]);
-    expect(outputs[8]?.stdout).toMatch(/: the format is 4, the newest of this release; nothing to finalize\n$/);
-    expect(JSON.parse(outputs[9]?.stdout ?? "")).toMatchObject({ finalized: { status: "current", format: 4 } });
+    expect(outputs[8]?.stdout).toMatch(/: the format is 5, the newest of this release; nothing to finalize\n$/);
+    expect(JSON.parse(outputs[9]?.stdout ?? "")).toMatchObject({ finalized: { status: "current", format: 5 } });
     expect(outputs[0]?.stdout).toMatch(
       /^postgres:\/\/127\.0\.0\.1:\d+\/test_1: the tables have version \d+ \(postgres\)\n$/,
     );

@@ -23,7 +23,7 @@ test("a due turn is claimed with one write before its first model call, and its 
   const second = world.process(of);
   expect(await second.recover()).toMatchObject({ pickedUp: 1 });
   expect(await second.attach("s1", turnId).result).toMatchObject({ text: "Done." });
-  expect(before).toEqual([["due leases open"]]);
+  expect(before).toEqual([["leases open work"]]);
   expect(tablesOf(world.writes.slice(accepted))[1]).toContain("journal");
 });
 
@@ -50,7 +50,7 @@ test("a turn that is taken over is claimed and counted with one write before its
   const second = world.process(of);
   expect(await second.recover()).toMatchObject({ pickedUp: 1 });
   expect(await second.attach("s1", turnId).result).toMatchObject({ text: "Done." });
-  expect(before).toEqual([["due leases open turns"]]);
+  expect(before).toEqual([["leases open turns work"]]);
 });
 
 test("the start mark of an approved call is written under the claim, before the tool runs", async () => {
@@ -78,5 +78,5 @@ test("the start mark of an approved call is written under the claim, before the 
   expect(await first.recover()).toMatchObject({ pickedUp: 1 });
   expect(await first.attach("s1", turnId).result).toMatchObject({ text: "Done." });
   // Two writes: the mark follows from the loaded turn, and the claim is written before the turn is loaded.
-  expect(before).toEqual([["due leases open", expect.stringContaining("records")]]);
+  expect(before).toEqual([["leases open work", expect.stringContaining("records")]]);
 });

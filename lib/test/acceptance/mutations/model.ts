@@ -21,7 +21,7 @@ export const modelMutations: readonly Mutation[] = [
     {
       rows: ["allm 3"],
       defect: "a text becomes no part",
-      from: 'typeof content === "string" ? [textPart(content)] : content',
+      from: 'typeof content === "string" ? [{ ...emptyText, text: content }] : content',
       to: 'typeof content === "string" ? [] : content',
     },
   ]),

@@ -9,8 +9,9 @@ const conditions = ["source", "node", "development|production"];
 /** `main` of these packages is CommonJS, which Vite cannot transform. */
 const alias = [{ find: /^(@smithy\/(?:eventstream-codec|util-utf8))$/, replacement: "$1/dist-es/index.js" }];
 
-/** Test files that measure or change the whole process: its heap, its resident memory, its loaded modules. Each gets a process of its own. */
+/** Test files that measure or change the whole process: its heap, its resident memory, its loaded modules, its timers. Each gets a process of its own. */
 const isolated = [
+  "lib/src/core/clock/clock.test.ts",
   "lib/test/long-turns.test.ts",
   "lib/test/edge/module-load.test.ts",
   "lib/src/bridges/quickjs/quickjs.test.ts",

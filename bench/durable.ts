@@ -15,6 +15,8 @@ import { assistant, toolCall, user } from "everturn/model";
 import { runtime } from "everturn/runtime";
 import Database from "libsql";
 
+import { printedRatios } from "./measure.ts";
+
 const steps = [10, 100, 1000, 5000];
 const messages = [10, 100, 1000, 10_000];
 
@@ -63,6 +65,7 @@ export async function benchSteps(
   for (const [index, n] of steps.entries()) line(`n = ${n}`, medians[index] ?? Number.NaN, first);
   console.log("\nthe same step, beside");
   line(`the same ${batches.flat().length} rows in ${commits} bare transactions`, medians.at(-1) ?? Number.NaN, largest);
+  printedRatios.set(`a durable step on ${name}, beside its rows in bare transactions`, largest / (medians.at(-1) ?? 0));
   line("a run in memory", medians.at(-2) ?? Number.NaN, largest);
   for (const stepper of durable) {
     const measured = await disk.during(() => stepper.step());

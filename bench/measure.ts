@@ -46,9 +46,13 @@ function median(values: readonly number[]): number {
   return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
 }
 
+/** The ratios that were printed, by name, for the guard (`recorded.ts`). A higher one is worse. */
+export const printedRatios = new Map<string, number>();
+
 export function print(title: string, timings: readonly Timing[]): void {
   console.log(`\n${title}`);
-  for (const { name, milliseconds, ratio } of timings) {
+  for (const [index, { name, milliseconds, ratio }] of timings.entries()) {
+    if (index > 0) printedRatios.set(`${title}: ${name}`, ratio);
     console.log(`  ${name.padEnd(40)} ${milliseconds.toFixed(3).padStart(10)} ms   × ${ratio.toFixed(2)}`);
   }
 }

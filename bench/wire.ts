@@ -24,19 +24,19 @@ export function benchWire(): void {
     `framing ${count} events in ${reads.length} reads`,
     compare([
       {
-        name: "frameReader",
-        run: () => {
-          const reader = frameReader();
-          return reads.reduce((sum, read) => sum + reader.push(read).length, 0);
-        },
-      },
-      {
         name: "eventsource-parser",
         run: () => {
           let frames = 0;
           const parser = createParser({ onEvent: () => void (frames += 1) });
           for (const read of reads) parser.feed(read);
           return frames;
+        },
+      },
+      {
+        name: "frameReader",
+        run: () => {
+          const reader = frameReader();
+          return reads.reduce((sum, read) => sum + reader.push(read).length, 0);
         },
       },
     ]),

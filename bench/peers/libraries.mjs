@@ -1,0 +1,149 @@
+// The other libraries, each as its README shows it. They are installed into the folder of a run and are no dependencies
+// of this workspace, so this file is not type-checked.
+
+import { createAnthropic } from "@ai-sdk/anthropic";
+import { createOpenAI } from "@ai-sdk/openai";
+import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
+import Anthropic from "@anthropic-ai/sdk";
+import { isStepCount, streamText, tool } from "ai";
+import OpenAI from "openai";
+import { z } from "zod";
+
+import { add, instructions, prompt, toolDescription, toolName, toolSchema } from "./scenario.ts";
+
+globalThis.AI_SDK_LOG_WARNINGS = false;
+
+const providers = {
+  chat: (baseURL) => createOpenAICompatible({ name: "mock", baseURL, apiKey: "k", includeUsage: true }),
+  responses: (baseURL) => createOpenAI({ baseURL, apiKey: "k" }).responses,
+  anthropic: (baseURL) => createAnthropic({ baseURL, apiKey: "k" }),
+};
+
+export function aiSdk(protocol) {
+  const inputSchema = z.object({ a: z.number().int(), b: z.number().int() });
+  const tools = { [toolName]: tool({ description: toolDescription, inputSchema, execute: (input) => add(input) }) };
+  let provider;
+  const run = async (baseURL, model, options, onDelta) => {
+    provider ??= providers[protocol](baseURL);
+    let failure;
+    const onError = ({ error }) => (failure = error);
+    const providerOptions = protocol === "responses" ? { openai: { store: false } } : undefined;
+    const { textStream } = streamText({
+      model: provider(model),
+      instructions,
+      prompt,
+      maxRetries: 0,
+      providerOptions,
+      onError,
+      ...options,
+    });
+    for await (const text of textStream) onDelta(text);
+    if (failure !== undefined) throw failure;
+  };
+  return {
+    name: "AI SDK",
+    answer: (baseURL, model, onDelta) => run(baseURL, model, {}, onDelta),
+    loop: (baseURL, model, maxTurns, onDelta) =>
+      run(baseURL, model, { tools, stopWhen: isStepCount(maxTurns) }, onDelta),
+  };
+}
+
+/** The official client of the protocol, with a tool loop by hand. */
+export function officialSdk(protocol) {
+  const read = { chat: readChat, responses: readResponses, anthropic: readAnthropic }[protocol];
+  let client;
+  const open = (baseURL) =>
+    (client ??=
+      protocol === "anthropic"
+        ? new Anthropic({ baseURL: baseURL.replace(/\/v1$/u, ""), apiKey: "k", maxRetries: 0 })
+        : new OpenAI({ baseURL, apiKey: "k", maxRetries: 0 }));
+  return {
+    name: protocol === "anthropic" ? "Anthropic SDK" : "openai SDK",
+    answer: async (baseURL, model, onDelta) => {
+      await read(open(baseURL), model, [], false, onDelta);
+    },
+    loop: async (baseURL, model, _maxTurns, onDelta) => {
+      const history = [];
+      for (;;) {
+        const added = await read(open(baseURL), model, history, true, onDelta);
+        if (added.length === 0) return;
+        history.push(...added);
+      }
+    },
+  };
+}
+
+const definition = { name: toolName, description: toolDescription, parameters: toolSchema };
+const user = { role: "user", content: prompt };
+
+async function readChat(client, model, history, hasTools, onDelta) {
+  const calls = [];
+  const events = await client.chat.completions.create({
+    model,
+    stream: true,
+    stream_options: { include_usage: true },
+    messages: [{ role: "system", content: instructions }, user, ...history],
+    ...(hasTools ? { tools: [{ type: "function", function: definition }] } : {}),
+  });
+  for await (const { choices } of events) {
+    const delta = choices[0]?.delta;
+    if (delta?.content) onDelta(delta.content);
+    for (const { index, id, function: part } of delta?.tool_calls ?? []) {
+      calls[index] ??= { id, type: "function", function: { name: toolName, arguments: "" } };
+      calls[index].function.arguments += part.arguments;
+    }
+  }
+  if (calls.length === 0) return [];
+  const results = calls.map(({ id, function: { arguments: text } }) => ({
+    role: "tool",
+    tool_call_id: id,
+    content: add(JSON.parse(text)),
+  }));
+  return [{ role: "assistant", content: null, tool_calls: calls }, ...results];
+}
+
+async function readResponses(client, model, history, hasTools, onDelta) {
+  const added = [];
+  const events = await client.responses.create({
+    model,
+    stream: true,
+    store: false,
+    instructions,
+    input: [user, ...history],
+    ...(hasTools ? { tools: [{ type: "function", strict: false, ...definition }] } : {}),
+  });
+  for await (const event of events) {
+    if (event.type === "response.output_text.delta") onDelta(event.delta);
+    if (event.type !== "response.output_item.done" || event.item.type !== "function_call") continue;
+    const { call_id, name, arguments: text } = event.item;
+    added.push({ type: "function_call", call_id, name, arguments: text });
+    added.push({ type: "function_call_output", call_id, output: add(JSON.parse(text)) });
+  }
+  return added;
+}
+
+async function readAnthropic(client, model, history, hasTools, onDelta) {
+  const uses = [];
+  const events = await client.messages.create({
+    model,
+    stream: true,
+    max_tokens: 4096,
+    system: instructions,
+    messages: [user, ...history],
+    ...(hasTools ? { tools: [{ name: toolName, description: toolDescription, input_schema: toolSchema }] } : {}),
+  });
+  for await (const event of events) {
+    if (event.type === "content_block_start" && event.content_block.type === "tool_use")
+      uses.push({ id: event.content_block.id, text: "" });
+    if (event.type !== "content_block_delta") continue;
+    if (event.delta.type === "text_delta") onDelta(event.delta.text);
+    else uses.at(-1).text += event.delta.partial_json;
+  }
+  if (uses.length === 0) return [];
+  const calls = uses.map(({ id, text }) => ({ type: "tool_use", id, name: toolName, input: JSON.parse(text) }));
+  const results = calls.map(({ id, input }) => ({ type: "tool_result", tool_use_id: id, content: add(input) }));
+  return [
+    { role: "assistant", content: calls },
+    { role: "user", content: results },
+  ];
+}

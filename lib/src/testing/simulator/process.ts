@@ -25,7 +25,9 @@
 //
 // Disturbances
 //   A process is disturbed while a fault concerns it: a pause, or a request that is lost, refused or late. Oracles
-//   about what a healthy process does are not applied to a disturbed one (`isHealthySince`).
+//   about what a healthy process does are not applied to a disturbed one (`isHealthySince`). One lost request disturbs a
+//   process when it learns of the loss, several at a time already when they are sent: a lease must survive the loss of
+//   one renewal, but not of all.
 
 import type { Clock } from "../../core/clock/clock.ts";
 import type { Batch, HostStorage, Query, Row, TableName, Written } from "../../durable/internal.ts";
@@ -106,6 +108,8 @@ export class SimulatedProcess implements Owner {
   sampledSkewMs: number | null = null;
   /** The true time until which a fault concerns the process. */
   #disturbedUntil = 0;
+  /** How many requests are lost without the process knowing it. */
+  #lostRequests = 0;
   readonly #world: World;
   readonly #random: Random;
   readonly #shared: SharedStorage;
@@ -308,7 +312,12 @@ export class SimulatedProcess implements Owner {
         return;
       }
       if (isLost || isCutOff) {
-        answer(failsAfterMs, () => fail("storage_failed", "the request was lost"));
+        this.#lostRequests += 1;
+        if (this.#lostRequests > 1) this.disturb(failsAfterMs);
+        answer(failsAfterMs, () => {
+          this.#lostRequests -= 1;
+          fail("storage_failed", "the request was lost");
+        });
         return;
       }
       world.schedule(delayMs, null, async () => {

@@ -3,13 +3,18 @@
 import type { HostStorage, RuntimeEvent } from "./index.ts";
 import type { Query } from "./rows/storage.ts";
 
-import { describe, expect, test } from "vitest";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { expect, onTestFinished, test } from "vitest";
 
 import { fake } from "../core/adapters/internal.ts";
 import { engine } from "../core/engine/internal.ts";
 import { assistant, user } from "../core/model/internal.ts";
 import { handClock } from "../testing/hand-clock.ts";
 import { memoryStorage } from "./host/memory/index.ts";
+import { sqliteStorage } from "./host/sqlite/index.ts";
 import { runtime } from "./index.ts";
 import { epochOf } from "./rows/lease.ts";
 
@@ -36,51 +41,61 @@ async function until(events: AsyncIterable<RuntimeEvent>, type: string): Promise
   throw new Error(`there was no ${type}`);
 }
 
-const sessionTables = ["sessions", "leases"];
-
 const text = (words: string) => [{ type: "text", text: words } as const];
 
-describe.each([
-  ["without an idempotency key", {}],
-  ["with an idempotency key", { key: "k" }],
-])("a reply %s", (_, options) => {
-  /** A session of 10,000 messages, and the reads of a reply in a process that has driven it or has not. */
-  async function replied({ isWarm }: { readonly isWarm: boolean }) {
+const options = { "without an idempotency key": {}, "with an idempotency key": { key: "k" } };
+const cases = (["memory", "SQLite"] as const).flatMap((storage) =>
+  (["without an idempotency key", "with an idempotency key"] as const).flatMap((key) =>
+    (["warm", "cold"] as const).map((process) => [key, storage, process] as const),
+  ),
+);
+
+test.each(cases)(
+  "a reply %s to 10,000 messages reads once, before its batch, until its first delta: %s, %s process",
+  async (key, kind, process) => {
+    const folder = mkdtempSync(join(tmpdir(), "everturn-reads-"));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
     const memory = memoryStorage();
-    const { storage, reads, readsAtWrites } = counted(memory);
+    // Each process opens the database itself; the memory storage has nothing to open.
+    const opened = () => {
+      if (kind === "memory") return memory;
+      const database = sqliteStorage({ path: join(folder, "sessions.db") });
+      onTestFinished(() => database.close());
+      return database;
+    };
     const agent = engine({ adapter: fake({ scripts: [text("one"), text("two")] }), model: "fake:m" });
-    const before = runtime({ host: isWarm ? storage : memory, engines: { default: agent }, live: false });
+    const started = (host: HostStorage) => {
+      const sessions = runtime({ host, engines: { default: agent } });
+      onTestFinished(() => sessions.close());
+      return sessions;
+    };
+    const first = counted(opened());
+    const before = started(first.storage);
     const history = Array.from({ length: 9998 }, (_, index) =>
       index % 2 === 0 ? user(`question ${index}`) : assistant(`answer ${index}`),
     );
     await (
       await before.start([...history, user("hi")], { id: "s" })
     ).result;
-    const sessions = isWarm ? before : runtime({ host: storage, engines: { default: agent }, live: false });
+
+    const { storage, reads, readsAtWrites } = process === "warm" ? first : counted(opened());
+    const sessions = process === "warm" ? before : started(storage);
     reads.length = 0;
     readsAtWrites.length = 0;
-    const turn = await sessions.reply("s", "more", options);
+    const turn = await sessions.reply("s", "more", options[key]);
     await until(turn.events, "text_delta");
     const readsToDelta = [...reads];
     expect((await turn.result).text).toBe("two");
     expect((await sessions.get("s"))?.length).toBe(10_002);
-    return { reads: readsToDelta, readsBeforeBatch: readsAtWrites[0] };
-  }
-
-  test.each([
-    ["warm", true],
-    ["cold", false],
-  ])(
-    "reads once before the accepting batch and not again before its first delta, in a %s process",
-    async (_name, isWarm) => {
-      const { reads, readsBeforeBatch } = await replied({ isWarm });
-      expect(readsBeforeBatch).toBe(1);
-      // The process has the rows that it wrote, and watches the cancels of the turn since before the batch.
-      const queries = [...sessionTables, ...("key" in options ? ["accepted"] : []), ...(isWarm ? [] : ["entries"])];
-      expect(reads).toEqual([queries]);
-    },
-  );
-});
+    // The process has the rows that it wrote, and watches the cancels of the turn since before the batch. The first read
+    // of a storage also reads the format of the database.
+    const ofKey = key === "with an idempotency key" ? ["accepted"] : [];
+    const ofFormat = storage === first.storage || kind === "memory" ? [] : ["shared"];
+    const ofHistory = process === "warm" ? [] : ["entries"];
+    expect(readsToDelta).toEqual([["sessions", "leases", ...ofKey, ...ofHistory, ...ofFormat]]);
+    expect(readsAtWrites[0]).toBe(1);
+  },
+);
 
 test("a turn built from late input is driven without reading back its rows", async () => {
   const { storage, reads } = counted(memoryStorage());

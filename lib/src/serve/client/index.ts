@@ -1,5 +1,5 @@
-// Entry point `everturn/client`: a client for `everturn/http`, a reader of its inspection routes, and a `fetch` for the
-// chat of the AI SDK. Runs wherever `fetch` exists.
+// Entry point `everturn/client`: a client for `everturn/http`, a reader of its inspection routes, conversations, and a
+// transport for the chat of the AI SDK. Runs wherever `fetch` exists.
 
 export type { ClientErrorReason } from "./errors.ts";
 export type { Inspector } from "./inspector.ts";
@@ -28,7 +28,8 @@ export type {
 } from "../../core/model/internal.ts";
 export type { ScenarioView, ServerView, TurnOptions } from "../contract/internal.ts";
 
-export { chatFetch } from "./chat-fetch.ts";
+export type { ChatTransportOptions, UiChatTransport } from "./chat-transport.ts";
+export { chatTransport } from "./chat-transport.ts";
 export { createClient } from "./client.ts";
 export type { Conversation, ConversationOptions, ConversationSnapshot } from "./conversation.ts";
 export { conversation } from "./conversation.ts";

@@ -64,7 +64,7 @@ const withoutVerb: { readonly [operation: string]: string } = {
   runAgUi: "for clients of AG-UI",
   postUiChat: "for the AI SDK's own client",
   resumeUiChat: "for the AI SDK's own client",
-  stopUiChat: "for the AI SDK's own client, by chatFetch",
+  stopUiChat: "for the AI SDK's own client, by chatTransport",
   createChatCompletion: "for clients of OpenAI's API",
   listModels: "for clients of OpenAI's API",
   getModel: "for clients of OpenAI's API",

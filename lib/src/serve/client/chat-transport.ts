@@ -20,10 +20,16 @@
 //   3. A stream that is stopped and resumed in the same task (a component that is mounted again) is closed, and its turn
 //      goes on.
 
-import type { ApiRequest, ClientOptions, FrameStream, ReadAnswer, Sender } from "../client/internal.ts";
+import type { FrameStream } from "./frames.ts";
+import type { ApiRequest, ReadAnswer, Sender } from "./sender.ts";
+import type { ClientOptions } from "./types.ts";
 
 import { nextTask } from "../../core/clock/clock.ts";
-import { Backoff, ClientError, pathOf, query, readFrames, readNothing, send, senderOf } from "../client/internal.ts";
+import { Backoff } from "./backoff.ts";
+import { ClientError } from "./errors.ts";
+import { readFrames } from "./event-reader.ts";
+import { pathOf, query, senderOf } from "./requests.ts";
+import { readNothing, send } from "./sender.ts";
 import { StreamFilter } from "./stream-filter.ts";
 
 /** Options of {@link chatTransport}: those of `createClient`, and the version of the AI SDK. */
@@ -72,7 +78,7 @@ type Connect = (backoff: Backoff | null) => Promise<Connection | null>;
  *
  * @example
  * ```ts
- * import { chatTransport } from "everturn/react";
+ * import { chatTransport } from "everturn/client";
  *
  * // useChat({ id, resume: true, transport })
  * const transport = chatTransport({ url: "/" });

@@ -1,16 +1,19 @@
-// Writes the API reference to docs/reference, or with `--check` compares it with what is there.
+// Writes the API reference to docs/reference and the code map to docs/code-map.md, or with `--check` compares them with
+// what is there.
 //
-// `npm run docs:reference` writes; `npm run check:reference` fails when a public name has no doc comment, or when a
-// page differs from the sources. Both build first, because the reference is read from the declaration files in
+// `npm run docs:reference` writes; `npm run check:reference` fails when a public name has no doc comment, when a source
+// file does not begin with a comment, or when a page differs from the sources. Both build first, because the reference is read from the declaration files in
 // lib/dist. `--fields` lists the fields without a doc comment.
 
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
+import { renderCodeMap } from "./code-map.ts";
 import { entryPoints } from "./declarations.ts";
 import { renderReference } from "./render.ts";
 
-const folder = join(import.meta.dirname, "../../docs/reference");
+const root = join(import.meta.dirname, "../..");
+const folder = join(root, "docs/reference");
 const check = process.argv.includes("--check");
 
 const { pages, index } = await renderReference(entryPoints());
@@ -26,6 +29,11 @@ if (!check) {
   for (const file of present) if (!texts.has(file)) rmSync(join(folder, file));
   for (const [file, text] of texts) writeFileSync(join(folder, file), text);
 }
+
+const codeMap = renderCodeMap(root);
+const codeMapPath = join(root, "docs/code-map.md");
+const isMapStale = !existsSync(codeMapPath) || readFileSync(codeMapPath, "utf8") !== codeMap.text;
+if (!check) writeFileSync(codeMapPath, codeMap.text);
 
 console.log("entry point                 names  undocumented  fields  undocumented");
 for (const { entry, counts } of pages) {
@@ -51,7 +59,14 @@ if (check && stale.length > 0) {
     `Out of date in docs/reference: ${stale.join(", ")}. Run "npm run docs:reference" and commit the result.`,
   );
 }
-if (undocumented.length > 0 || (check && stale.length > 0)) process.exitCode = 1;
+if (codeMap.uncommented.length > 0) {
+  console.error(`These files do not begin with a comment:\n  ${codeMap.uncommented.join("\n  ")}`);
+}
+if (check && isMapStale) {
+  console.error(`docs/code-map.md is out of date. Run "npm run docs:reference" and commit the result.`);
+}
+const isWrong = undocumented.length > 0 || codeMap.uncommented.length > 0;
+if (isWrong || (check && (stale.length > 0 || isMapStale))) process.exitCode = 1;
 
 function read(file: string): string {
   return readFileSync(join(folder, file), "utf8");

@@ -1,4 +1,4 @@
-// The rules Q1 to Q15 of ARCHITECTURE.md, each as the behaviour that a program observes: through the entry point of the
+// The rules Q1 to Q15 of docs/rules.md, each as the behaviour that a program observes: through the entry point of the
 // runtime, over a storage that survives processes.
 
 import type { Write } from "./world.ts";

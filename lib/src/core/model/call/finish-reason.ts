@@ -1,3 +1,5 @@
+// The reasons for which a reply ends.
+
 import type { WordOf } from "../parse/shape.ts";
 
 /**

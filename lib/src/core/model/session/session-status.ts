@@ -1,3 +1,5 @@
+// The states of a session between its turns.
+
 import type { WordOf } from "../parse/shape.ts";
 
 /**

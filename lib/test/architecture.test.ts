@@ -20,7 +20,10 @@ const sourceFiles = folders
   )
   .filter((path) => path.endsWith(".ts") && !path.includes("node_modules"));
 
-test.each([["ARCHITECTURE.md", 15_000]])("%s has at most %i bytes", (document, most) => {
+test.each([
+  ["ARCHITECTURE.md", 15_000],
+  ["AGENTS.md", 3_000],
+])("%s has at most %i bytes", (document, most) => {
   expect(Buffer.byteLength(readFileSync(join(root, document)))).toBeLessThanOrEqual(most);
 });
 

@@ -25,9 +25,15 @@ export async function documentedFiles(): Promise<{
   readonly sources: readonly string[];
 }> {
   const documents = [
-    ...["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "lib/README.md"].map((name) =>
-      join(root, name),
-    ),
+    ...[
+      "README.md",
+      "ARCHITECTURE.md",
+      "CONTRIBUTING.md",
+      "AGENTS.md",
+      "SECURITY.md",
+      "CHANGELOG.md",
+      "lib/README.md",
+    ].map((name) => join(root, name)),
     // docs/reference repeats the examples of doc comments, which are run from the sources.
     ...(await filesBelow(join(root, "docs"), (name) => name.endsWith(".md"))).filter(
       (path) => !path.startsWith(join(root, "docs/reference/")),

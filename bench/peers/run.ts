@@ -85,7 +85,7 @@ async function install(): Promise<void> {
   const { path } = await pack(folder);
   const dependencies = { ...versions, everturn: `file:${path}` };
   writeFileSync(join(folder, "package.json"), JSON.stringify({ private: true, type: "module", dependencies }));
-  // The same version has the same file name, and npm would keep the package of an earlier run.
+  // npm would keep the package of an earlier run: packages of one version have one file name.
   const quiet = ["--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error"];
   execFileSync("npm", ["uninstall", ...quiet, "everturn"], { cwd: folder, stdio: "inherit" });
   writeFileSync(join(folder, "package.json"), JSON.stringify({ private: true, type: "module", dependencies }));

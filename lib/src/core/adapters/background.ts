@@ -20,7 +20,7 @@
 //      only what was not read.
 //   3. Requests that fail in a row are bounded (`maxFailures`), and so is the whole call by `timeouts.total`.
 
-import type { AdapterCall, HttpAnswer } from "../engine/internal.ts";
+import type { AdapterCall, HttpAnswer, ResponseHeaders } from "../engine/internal.ts";
 import type { Failure, Json, JsonObject, ModelEvent } from "../model/internal.ts";
 import type { BackgroundResponses, ResumableDecoder, WireContext } from "../wire/internal.ts";
 
@@ -47,7 +47,7 @@ export type Exchange = {
    * Events as the caller receives them: without the key, without `null`s that only the adapted schema has, and with the
    * request id and the rate limits of the response headers in the last event.
    */
-  readonly received: (events: readonly ModelEvent[], headers: Headers) => readonly ModelEvent[];
+  readonly received: (events: readonly ModelEvent[], headers: ResponseHeaders) => readonly ModelEvent[];
   /**
    * Adds what precedes the first events of a reply: `message_started`, if it is missing, and the warnings about the
    * request.
@@ -186,7 +186,7 @@ class ResponseReader {
     }
   }
 
-  async *#readBody(body: Json, headers: Headers): AsyncGenerator<readonly ModelEvent[], ConnectionOutcome> {
+  async *#readBody(body: Json, headers: ResponseHeaders): AsyncGenerator<readonly ModelEvent[], ConnectionOutcome> {
     const { responseId, isRunning } = this.#exchange.background.readStatus(body);
     if (responseId !== null) await this.#report(responseId);
     if (isRunning) return { type: "running" };
@@ -273,7 +273,7 @@ class ResponseReader {
     await this.#exchange.call.onReference?.({ endpoint: this.#exchange.endpoint, responseId });
   }
 
-  #toYield(events: readonly ModelEvent[], headers: Headers): readonly ModelEvent[] {
+  #toYield(events: readonly ModelEvent[], headers: ResponseHeaders): readonly ModelEvent[] {
     const received = this.#exchange.received(events, headers);
     const isFirst = !this.#hasYielded;
     this.#hasYielded = true;

@@ -42,7 +42,7 @@ export type ProviderOptions = {
    * Additional headers of every request. They override the adapter's own headers of the same name, in any letter case.
    */
   readonly headers?: { readonly [name: string]: string };
-  /** The fetch implementation. Default: the global `fetch`. */
+  /** The fetch implementation. Default: the global `fetch`, or on Node the dispatcher behind it. */
   readonly fetch?: FetchLike;
   /**
    * In milliseconds. Defaults: `connect` 60,000, `firstByte` 120,000, `betweenChunks` 60,000, `total` without a

@@ -25,7 +25,7 @@
 //   5. After the terminal event the stream is read to its end for trailing usage, within the grace time of the
 //      transport that `finish()` starts.
 
-import type { AdapterCall, HttpAnswer, Secrets } from "../engine/internal.ts";
+import type { AdapterCall, HttpAnswer, ResponseHeaders, Secrets } from "../engine/internal.ts";
 import type { Failure, JsonObject, ModelEvent, ModelRequest, ProviderRoute } from "../model/internal.ts";
 import type { Codec, EncodedRequest, WireContext } from "../wire/internal.ts";
 import type { Exchange } from "./background.ts";
@@ -38,6 +38,7 @@ import {
   defaultLimits,
   failureWithoutKey,
   hasRedaction,
+  httpClient,
   redacted,
   requestIdOf,
   retryAfter,
@@ -272,7 +273,7 @@ async function send(
     body,
     provider: profile.provider,
     signal: call.signal,
-    fetch: options.fetch ?? ((url, init) => fetch(url, init)),
+    client: httpClient(options.fetch),
     timeouts: server.timeouts,
     limits: { ...defaultLimits, ...options.limits },
     clock: call.clock,
@@ -348,7 +349,7 @@ function headersOf(
 }
 
 /** The failure with the request id of the response headers, if it has none. */
-function withRequestId(failure: Failure, headers: Headers, secrets: Secrets): Failure {
+function withRequestId(failure: Failure, headers: ResponseHeaders, secrets: Secrets): Failure {
   const requestId = requestIdOf(headers);
   return "requestId" in failure && failure.requestId === null && requestId !== null
     ? { ...failure, requestId: withoutKey(requestId, secrets) }
@@ -360,7 +361,7 @@ function withRequestId(failure: Failure, headers: Headers, secrets: Secrets): Fa
  * possible. The last event of a reply has what the response headers say: the id of the request, which support asks for,
  * and the state of the rate limits, as the server wrote it (`metadata.rateLimit`).
  */
-function received(httpCall: HttpCall, events: readonly ModelEvent[], headers: Headers): readonly ModelEvent[] {
+function received(httpCall: HttpCall, events: readonly ModelEvent[], headers: ResponseHeaders): readonly ModelEvent[] {
   const secrets = () => secretsOf(httpCall);
   const redactedEvents = redactKeys(events, secrets);
   if (!events.some(isTerminal)) return restored(redactedEvents, httpCall.encoded);
@@ -382,7 +383,7 @@ function received(httpCall: HttpCall, events: readonly ModelEvent[], headers: He
  * The headers with which servers report rate limits: `x-ratelimit-*` (OpenAI and servers with its API),
  * `anthropic-ratelimit-*`, `ratelimit-*` (the draft of the IETF, draft-ietf-httpapi-ratelimit-headers).
  */
-function rateLimitsOf(headers: Headers, secrets: Secrets): JsonObject {
+function rateLimitsOf(headers: ResponseHeaders, secrets: Secrets): JsonObject {
   const found = [...headers].filter(([name]) => /^(?:x-|anthropic-)?ratelimit\b/.test(name));
   return Object.fromEntries(found.map(([name, value]) => [name, withoutKey(value, secrets)]));
 }

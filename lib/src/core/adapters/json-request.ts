@@ -2,14 +2,22 @@
 // rerankers share. Chat adapters stream and use `http-adapter.ts`. Failures are redacted like those of chat calls: the
 // key, values of headers that the program added, and the redaction hook of the program.
 
-import type { AdapterCall, FetchLike, Timeouts } from "../engine/internal.ts";
+import type { AdapterCall, FetchLike, HttpClient, Timeouts } from "../engine/internal.ts";
 import type { Failure, JsonObject } from "../model/internal.ts";
 import type { CodecLoader } from "../wire/internal.ts";
 import type { KnownServer } from "./base-url.ts";
 import type { KeyOwner } from "./credentials.ts";
 import type { ProviderOptions } from "./http-adapter.ts";
 
-import { defaultLimits, failureWithoutKey, requestIdOf, sendRequest, withoutKey } from "../engine/internal.ts";
+import {
+  defaultLimits,
+  failureWithoutKey,
+  fetchClient,
+  httpClient,
+  requestIdOf,
+  sendRequest,
+  withoutKey,
+} from "../engine/internal.ts";
 import { adapterFailure, parseJson } from "../model/internal.ts";
 import { asObject, noQuirks } from "../wire/internal.ts";
 import { resolveBaseURL } from "./base-url.ts";
@@ -71,16 +79,13 @@ export async function requestJson(server: JsonServer, request: JsonCall, call: A
     ok: false,
     failure: failureWithoutKey(failure, secrets),
   });
-  const send: FetchLike = options.fetch ?? ((url, init) => fetch(url, init));
   const answer = await sendRequest({
     url: `${baseURL}${path}`,
     headers: headersOf({ ...server, auth }, body, key, call),
     body: body.type === "json" ? JSON.stringify(body.value) : "",
     provider,
     signal: call.signal,
-    // The transport sends text only. A form replaces the body here; `fetch` then writes its `content-type` with the
-    // boundary.
-    fetch: (url, init) => send(url, body.type === "form" ? { ...init, body: body.form } : init),
+    client: body.type === "json" ? httpClient(options.fetch) : formClient(options.fetch ?? fetch, body.form),
     timeouts: resolveTimeouts(options.timeouts, timeouts),
     limits: { ...defaultLimits, ...options.limits },
     clock: call.clock,
@@ -110,6 +115,11 @@ export async function requestJson(server: JsonServer, request: JsonCall, call: A
       return failed(adapterFailure("malformed_response", { provider, requestId, message, raw: answer.text }));
     }
   }
+}
+
+/** The transport sends text only. `fetch` sends a form, and writes its `content-type` with the boundary. */
+function formClient(send: FetchLike, form: FormData): HttpClient {
+  return fetchClient((url, init) => send(url, { ...init, body: form }));
 }
 
 /** The headers of a request: standard headers, those of the adapter, then those of the call. Later ones win. */

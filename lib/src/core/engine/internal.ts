@@ -61,7 +61,9 @@ export { priceOf, withCosts } from "./model-call/pricing.ts";
 export { delayBefore, isRetryable, retryPolicy, withRetries } from "./model-call/retry.ts";
 export type { Timeouts, TransportLimits } from "./model-call/call-limits.ts";
 export { defaultLimits, defaultTimeouts } from "./model-call/call-limits.ts";
-export type { FetchLike, HttpAnswer } from "./model-call/transport.ts";
+export type { FetchLike, HttpClient, ResponseHeaders } from "./model-call/http-client.ts";
+export { fetchClient, httpClient } from "./model-call/http-client.ts";
+export type { HttpAnswer } from "./model-call/transport.ts";
 export { TransportFailure, sendRequest, requestIdOf, retryAfter } from "./model-call/transport.ts";
 
 // The system clock and the parser of partial JSON, for layers that may import the engine and not the folders they come

@@ -4,8 +4,8 @@
 // Theory of operation
 //   Callers: core/adapters/http-call.ts (model calls), core/adapters/background.ts (several requests for one model
 //   call, through http-call.ts) and core/adapters/json-request.ts (image calls). They build URL, headers and body;
-//   codecs of wire/ interpret the result. This file knows no provider API. `fetch` is passed in with the call, so that
-//   tests and unusual platforms can replace it.
+//   codecs of wire/ interpret the result. This file knows no provider API. The client (http-client.ts) is passed in
+//   with the call, so that tests and unusual platforms can replace it.
 //
 //   One request goes through these phases. `Watchdog` holds one timer for all of them.
 //     connect         from `fetch` to the response headers             timeouts.connect
@@ -57,16 +57,12 @@ import type { Clock } from "../../clock/clock.ts";
 import type { Failure } from "../../model/internal.ts";
 import type { Frame } from "../../wire/internal.ts";
 import type { Timeouts, TransportLimits } from "./call-limits.ts";
+import type { BodyReader, HttpClient, HttpResponse, ResponseHeaders } from "./http-client.ts";
 
 import { parseDate } from "../../clock/clock.ts";
 import { Deadline } from "../../clock/timer.ts";
 import { adapterFailure, streamFailure, toCause } from "../../model/internal.ts";
 import { frameReader, FrameTooLong } from "../../wire/internal.ts";
-
-/**
- * The part of `fetch` that the transport uses. An implementation should honour `init.signal` and `redirect: "manual"`.
- */
-export type FetchLike = (url: string, init: RequestInit) => Promise<Response>;
 
 /** One request, with everything it depends on. */
 export type HttpCall = {
@@ -80,7 +76,7 @@ export type HttpCall = {
   readonly provider: string;
   /** Aborting it closes the connection and rejects the call with the signal's reason. */
   readonly signal: AbortSignal;
-  readonly fetch: FetchLike;
+  readonly client: HttpClient;
   readonly timeouts: Timeouts;
   readonly limits: TransportLimits;
   /** Measures the timeouts. */
@@ -92,7 +88,7 @@ export type HttpAnswer =
   /** An SSE stream. */
   | {
       readonly type: "stream";
-      readonly headers: Headers;
+      readonly headers: ResponseHeaders;
       /** Single use. Each batch holds the frames of one network read. Throws `TransportFailure`. */
       readonly frames: AsyncIterable<readonly Frame[]>;
       /**
@@ -102,9 +98,9 @@ export type HttpAnswer =
       readonly finish: () => void;
     }
   /** A complete body that is not a stream. */
-  | { readonly type: "body"; readonly headers: Headers; readonly text: string }
+  | { readonly type: "body"; readonly headers: ResponseHeaders; readonly text: string }
   /** A status outside 200..299: an error, or a redirect, which is not followed. */
-  | { readonly type: "refused"; readonly status: number; readonly headers: Headers; readonly text: string }
+  | { readonly type: "refused"; readonly status: number; readonly headers: ResponseHeaders; readonly text: string }
   /** No usable response: a network error, a timeout, or a body over its limit. */
   | { readonly type: "failed"; readonly failure: Failure };
 
@@ -126,19 +122,14 @@ export class TransportFailure extends Error {
 export async function sendRequest(call: HttpCall): Promise<HttpAnswer> {
   call.signal.throwIfAborted();
   const watch = new Watchdog(call);
-  let response: Response;
+  let response: HttpResponse;
   try {
     watch.startPhase("connect", call.timeouts.connect);
-    const sent = call.fetch(call.url, {
-      method: call.method ?? "POST",
-      headers: { ...call.headers },
-      body: call.body,
-      signal: watch.signal,
-      redirect: "manual",
-    });
+    const { method = "POST", url, headers, body } = call;
+    const sent = call.client({ method, url, headers, body, signal: watch.signal });
     // A `fetch` that ignores the signal may still resolve after the timeout. Cancelling that body closes its
     // connection.
-    sent.then((late) => (watch.isClosed ? late.body?.cancel() : undefined)).catch(() => undefined);
+    sent.then((late) => (watch.isClosed ? late.body()?.cancel() : undefined)).catch(() => undefined);
     response = await watch.race(sent);
   } catch (error) {
     watch.close();
@@ -161,7 +152,7 @@ export async function sendRequest(call: HttpCall): Promise<HttpAnswer> {
         ? { type: "stream", headers, frames: parseFrames(call, text), finish: () => undefined }
         : { type: "body", headers, text };
     }
-    const reader = response.body?.getReader();
+    const reader = response.body();
     return { type: "stream", headers, frames: readFrames(call, reader, watch), finish: () => watch.finish() };
   } catch (error) {
     watch.close();
@@ -175,11 +166,11 @@ export async function sendRequest(call: HttpCall): Promise<HttpAnswer> {
 
 /**
  * Reads the frames of a stream; yields one batch for each network read that completes at least one frame. A response
- * without a body (`reader` is undefined) is an empty stream.
+ * without a body (`reader` is `null`) is an empty stream.
  */
 async function* readFrames(
   call: HttpCall,
-  reader: ReadableStreamDefaultReader<Uint8Array> | undefined,
+  reader: BodyReader | null,
   watch: Watchdog,
 ): AsyncGenerator<readonly Frame[]> {
   const decoder = new TextDecoder();
@@ -189,7 +180,7 @@ async function* readFrames(
   watch.startPhase("first byte", call.timeouts.firstByte);
   try {
     for (;;) {
-      const read = reader === undefined ? { done: true as const, value: undefined } : await watch.race(reader.read());
+      const read = reader === null ? { done: true, value: undefined } : await watch.race(reader.read());
       watch.onRead();
       bytes += read.value?.byteLength ?? 0;
       if (bytes > call.limits.stream) throw limitExceeded(call, `a stream of more than ${call.limits.stream} bytes`);
@@ -232,13 +223,13 @@ function looksLikeStream(text: string): boolean {
  */
 async function readText(
   call: HttpCall,
-  response: Response,
+  response: HttpResponse,
   watch: Watchdog,
   limit: number,
   truncate: boolean,
 ): Promise<string> {
-  const reader = response.body?.getReader();
-  if (reader === undefined) return "";
+  const reader = response.body();
+  if (reader === null) return "";
   const decoder = new TextDecoder();
   let text = "";
   let bytes = 0;
@@ -247,7 +238,7 @@ async function readText(
     for (;;) {
       const read = await watch.race(reader.read());
       watch.onRead();
-      if (read.done) return text + decoder.decode();
+      if (read.value === undefined) return text + decoder.decode();
       bytes += read.value.byteLength;
       text += decoder.decode(read.value, { stream: true });
       if (bytes <= limit) continue;
@@ -411,7 +402,7 @@ const timeoutTexts = {
  *   3. the longest of the rate-limit resets: `x-ratelimit-reset-*` (OpenAI, a duration) and
  *      `anthropic-ratelimit-*-reset` (a date)
  */
-export function retryAfter(headers: Headers, now: number): number | null {
+export function retryAfter(headers: ResponseHeaders, now: number): number | null {
   const exact = headers.get("retry-after-ms") ?? "";
   const ms = Number(exact);
   if (exact.trim() !== "" && Number.isFinite(ms) && ms >= 0) return ms;
@@ -448,7 +439,7 @@ function parseDuration(text: string | null): readonly number[] {
  * Returns the id that the provider gave the request, from the header that it uses (OpenAI, Anthropic, Google, Azure);
  * `null`: none.
  */
-export function requestIdOf(headers: Headers): string | null {
+export function requestIdOf(headers: ResponseHeaders): string | null {
   return (
     headers.get("x-request-id") ??
     headers.get("request-id") ??

@@ -6,7 +6,8 @@
 //   - the session and the event log, without values that differ by nature (turn ids, request ids) and without answers
 //     that recovery or a person gave instead of the effect;
 //   - the tokens on the ledger;
-//   - the rows that must be gone at the end.
+//   - the rows that must be gone at the end;
+//   - what the tools did outside of the storage, if the scenario tells it.
 
 import type { Json, JsonObject, Session } from "../core/model/internal.ts";
 import type { RuntimeEvent } from "../durable/internal.ts";
@@ -29,6 +30,8 @@ export type Run = {
   readonly resumed: boolean;
   /** What a resumed process changed after the run had ended; `null` if nothing. */
   readonly late: string | null;
+  /** What the tools did outside of the storage, one text for each effect. */
+  readonly outside: readonly string[];
 };
 
 /** The final state of a run, read from the storage. */
@@ -50,6 +53,7 @@ export function violationsOf(baseline: Run, actualRun: Run): readonly string[] {
     ...(actualRun.resumed ? [] : [...actualRun.log.violations, ...countViolations(baseline.log, actualRun.log)]),
     ...endViolations(baseline.ended, actualRun.ended, answersOf(baseline.log, baseline.ended, actualRun.log)),
     ...tokenViolations(baseline, actualRun),
+    ...outsideViolations(baseline, actualRun),
     ...(actualRun.late === null ? [] : [`the resumed process changed stored data: ${actualRun.late}`]),
   ];
 }
@@ -72,6 +76,20 @@ function countViolations(baseline: EffectLog, actualRun: EffectLog): readonly st
       ...(keys.length <= 1 ? [] : [`${name} had several idempotency keys: ${keys.join(", ")}`]),
     ];
   });
+}
+
+/** A call with an unknown outcome may have had its effect or not. No other effect is missing, and none occurs twice. */
+function outsideViolations({ outside: expected }: Run, { outside, log }: Run): readonly string[] {
+  const isUnknown = [...log.effects.values()].some(({ answered }) => answered !== null);
+  return [...new Set([...expected, ...outside])].flatMap((text) => {
+    const [before, after] = [timesIn(expected, text), timesIn(outside, text)];
+    if (after === before || (isUnknown && after < before)) return [];
+    return [`the outside effect ${text} happened ${after} times, not ${before}`];
+  });
+}
+
+function timesIn(texts: readonly string[], text: string): number {
+  return texts.filter((item) => item === text).length;
 }
 
 /**

@@ -1,0 +1,64 @@
+// The check of the crash matrix for effects outside of the storage.
+
+import { engine, tool } from "everturn";
+import { memoryStorage } from "everturn/host/memory";
+import { crashMatrix, steadyModel } from "everturn/testing";
+import { expect, test } from "vitest";
+
+const model = steadyModel(({ step }) =>
+  step === 0 ? [{ type: "tool_call", name: "charge" }] : [{ type: "text", text: "Done." }],
+);
+
+/** The violations of a tool whose handler makes a charge, which is identified by `nameOf` its call. */
+async function violations(
+  replay: "safe" | "never",
+  isTold: boolean,
+  nameOf: (idempotencyKey: string) => string | null,
+): Promise<readonly string[]> {
+  let charges: string[] = [];
+  const charge = tool({
+    name: "charge",
+    description: "Charges 5 euros.",
+    schema: { type: "object" },
+    replay,
+    handler: (_, { idempotencyKey }) => {
+      const name = nameOf(idempotencyKey);
+      if (name === null || !charges.includes(name)) charges.push(name ?? "charge");
+      return "charged";
+    },
+  });
+  const report = await crashMatrix(
+    {
+      name: "charging",
+      session: "s1",
+      engines: () => ({ default: engine({ adapter: model, model: "fake:m", tools: [charge] }) }),
+      script: async ({ runtime, untilIdle }) => {
+        await untilIdle(runtime.start("Charge me.", { id: "s1", key: "start" }));
+      },
+      ...(isTold
+        ? {
+            takeOutsideEffects: () => {
+              const taken = charges.map(() => "charge");
+              charges = [];
+              return taken;
+            },
+          }
+        : {}),
+    },
+    { open: async () => ({ host: memoryStorage(), reopen: null, close: async () => undefined }), every: 2 },
+  );
+  expect(report.kills).toBeGreaterThan(5);
+  return report.broken.map(({ what }) => what);
+}
+
+test("a safe tool that charges twice and returns the same value is a violation", async () => {
+  // Its value, the session and the events are the same.
+  expect(await violations("safe", false, () => null)).toEqual([]);
+  const found = await violations("safe", true, () => null);
+  expect(new Set(found)).toEqual(new Set(["the outside effect charge happened 2 times, not 1"]));
+});
+
+test("a safe tool whose service knows the idempotency key is none, and neither is a call with an unknown outcome", async () => {
+  expect(await violations("safe", true, (key) => key)).toEqual([]);
+  expect(await violations("never", true, () => null)).toEqual([]);
+});

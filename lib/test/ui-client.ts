@@ -141,7 +141,7 @@ export function chatWith(server: Server, init: Omit<ChatInit<UIMessage>, "transp
 /** The messages that a reloaded page starts with. */
 export async function loaded(sessions: Runtime, id = "chat"): Promise<UIMessage[]> {
   const chat = await loadUiChat(sessions, id);
-  return JSON.parse(JSON.stringify(chat?.messages ?? []));
+  return JSON.parse(JSON.stringify(chat.messages));
 }
 
 /** Validates a chunk with the schema of the SDK. Throws if it is invalid. */

@@ -139,7 +139,7 @@ async function play(requests: readonly Sent[], settings: WorldSettings): Promise
     const isRefused = answer.status >= 400;
     if (isRefused && before !== after) counts.violations.push(`refused and changed: ${text}`);
     if (view === null) continue;
-    const isAccepted = answer.status < 300 && !isEmptyAnswer(request, answer.status);
+    const isAccepted = answer.status < 300 && !isEmptyAnswer(request, answer);
     // A chat cannot answer a call that does not wait for an approval, so no scope is the right one.
     const isMisplaced = request.action.need === "decide" && !waitsForDecision && request.scopes !== "all";
     if (isMisplaced) continue;
@@ -147,16 +147,23 @@ async function play(requests: readonly Sent[], settings: WorldSettings): Promise
       if (isAccepted) counts.violations.push(`accepted: ${text}`);
       const mustHide = kind !== "owner" && kind !== "operator" && !(kind === "decider" && waitsForDecision);
       if (mustHide && answer.raw.includes("secret")) counts.violations.push(`disclosed: ${text}`);
-    } else if (answer.status === 403 || (answer.status === 404 && request.action.need === "read")) {
+    } else if (answer.status === 403 || (request.action.need === "read" && hidesSession(request, answer))) {
       counts.violations.push(`refused: ${text}`);
     }
   }
   return counts;
 }
 
-/** The stream of a chat without an open turn is 204 for every caller. */
-function isEmptyAnswer({ action: { need } }: Sent, status: number): boolean {
-  return need === "read" && status === 204;
+type Answer = Awaited<ReturnType<Awaited<ReturnType<typeof accessWorld>>["send"]>>;
+
+/** The stream of a chat without an open turn is 204 for every caller, and a chat that a caller may not read is a new one. */
+function isEmptyAnswer(request: Sent, answer: Answer): boolean {
+  return request.action.need === "read" && (answer.status === 204 || hidesSession(request, answer));
+}
+
+/** Whether a read was answered as if there were no such session. */
+function hidesSession({ action }: Sent, { status, raw }: Answer): boolean {
+  return status === 404 || ("chat" in action && status === 200 && raw.includes('"messages":[],"previous":null'));
 }
 
 async function settled(world: Awaited<ReturnType<typeof accessWorld>>): Promise<string> {

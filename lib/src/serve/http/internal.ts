@@ -33,5 +33,5 @@ export { bodyRoute, route } from "./routes/dialect-route.ts";
 export { streamed } from "./routes/permits.ts";
 export type { Parameter, Route, RouteCall } from "./routes/route.ts";
 export { json } from "./routes/route.ts";
-export { cancelAnswers, noSession, turnHeaders } from "./routes/turn-answer.ts";
+export { cancelAnswers, turnHeaders } from "./routes/turn-answer.ts";
 export type { AllowedOption } from "./routes/turn-options.ts";

@@ -752,7 +752,7 @@ describe("a branch", () => {
     expect(contents(adapter)).toEqual(["First", "One.", "Second", "Two again.", "Third"]);
     const again = await loadUiChat(sessions, "chat");
     expect((await loaded(sessions)).map(plainMessage)).toEqual(chat.messages.map(plainOf));
-    expect([again?.id, again?.sessionId]).toEqual(["chat", "chat~branch-1"]);
+    expect([again.id, again.sessionId]).toEqual(["chat", "chat~branch-1"]);
     // The first branch keeps what it had.
     expect((await sessions.get("chat"))?.session.thread.messages.map(({ content }) => content)).toEqual([
       "First",
@@ -781,7 +781,7 @@ describe("a branch", () => {
     expect(chat.error?.message).toContain("invalid_message");
     expect((await sessions.list()).items.map(({ id }) => id)).toEqual(["chat"]);
     // A reloaded page shows what the chat had.
-    expect((await loadUiChat(sessions, "chat"))?.messages.map(({ role }) => role)).toEqual(["user", "assistant"]);
+    expect((await loadUiChat(sessions, "chat")).messages.map(({ role }) => role)).toEqual(["user", "assistant"]);
     expect(adapter.calls).toHaveLength(1);
   });
 
@@ -793,7 +793,7 @@ describe("a branch", () => {
     for (const number of numbers) {
       await chat.regenerate();
       expect(chat.messages.map(uiMessageText)).toEqual(["Count", String(number)]);
-      expect((await loadUiChat(sessions, "chat"))?.sessionId).toBe(`chat~branch-${number}`);
+      expect((await loadUiChat(sessions, "chat")).sessionId).toBe(`chat~branch-${number}`);
     }
   });
 
@@ -841,7 +841,7 @@ describe("a branch", () => {
     const chat = chatWith(server, { messages: [{ id: "m1", role: "user", parts: [{ type: "text", text: "Hi" }] }] });
     await chat.regenerate();
     expect(chat.messages.map(uiMessageText)).toEqual(["Hi", "Hello."]);
-    expect((await loadUiChat(sessions, "chat"))?.sessionId).toBe("chat");
+    expect((await loadUiChat(sessions, "chat")).sessionId).toBe("chat");
   });
 
   test("is a conflict while a turn is running", async () => {
@@ -861,7 +861,7 @@ describe("a branch", () => {
     for (const id of ["chat", "chat~branch-1"]) {
       await all((await postUiChat(sessions, { ...post([userMessage("m1", id)]), id })).chunks);
     }
-    expect((await loadUiChat(sessions, "chat"))?.sessionId).toBe("chat");
+    expect((await loadUiChat(sessions, "chat")).sessionId).toBe("chat");
   });
 });
 

@@ -95,6 +95,8 @@ export type UiChat = {
   readonly error: string | null;
 };
 
+const emptyChat = { messages: [], previous: null, status: "idle", version: 0, turnId: null, error: null } as const;
+
 /** Passes a post to the session and streams the turn. Throws for an invalid post before anything is started. */
 export async function postUiChat(
   sessions: CallerSessions,
@@ -218,17 +220,17 @@ export type UiPage = {
 };
 
 /**
- * A page of the conversation as messages of the AI SDK, the newest by default; `null` if there is no such session. It
- * excludes the output of an open turn, which `resumeUiChat` streams. A page begins with a message of the user, unless
- * one reply is larger than the page.
+ * A page of the conversation as messages of the AI SDK, the newest by default. A chat without a session has no messages:
+ * its first message starts the session. The page excludes the output of an open turn, which `resumeUiChat` streams. It
+ * begins with a message of the user, unless one reply is larger than the page.
  */
 export async function loadUiChat(
   sessions: CallerSessions,
   chatId: string,
   { before, limit = 1000, maxLength = 1_048_576 }: UiPage = {},
-): Promise<UiChat | null> {
+): Promise<UiChat> {
   const branch = await currentBranch(sessions, chatId);
-  if (branch === null) return null;
+  if (branch === null) return { ...emptyChat, id: chatId, sessionId: chatId };
   const { items } = await sessions.messages(branch.sessionId, {
     before: before ?? branch.view.length,
     limit,

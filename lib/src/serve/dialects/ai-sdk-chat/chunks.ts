@@ -9,6 +9,8 @@
 import type { HaltedReason, Json, JsonObject, SessionStatus, Usage, Warning } from "../../../core/model/internal.ts";
 import type { UiApproval, UiProgress, UiQuestion, UiSteeringMessage, UiToolMetadata } from "./parts.ts";
 
+import { deniedText } from "./parts.ts";
+
 /** A chunk of the stream. */
 export type UiChunk =
   | { readonly type: "start"; readonly messageId?: string; readonly messageMetadata?: UiMetadata }
@@ -77,10 +79,7 @@ export function requestChunk(toolCallId: string, { id: approvalId, requestReason
   return { type: "tool-approval-request", toolCallId, approvalId, ...why, ...hints };
 }
 
-/**
- * A denied call for a reader that did not deny it itself. The SDK's message schema accepts the state `output-denied`
- * only with the response of the user, and version 6 has no chunk for it, so the denial is sent as an error.
- */
+/** A denied call for a reader that did not deny it itself. */
 export function deniedChunk(toolCallId: string, reason: string | null): UiChunk {
-  return { type: "tool-output-error", toolCallId, errorText: `denied: ${reason ?? "the call was denied"}` };
+  return { type: "tool-output-error", toolCallId, errorText: deniedText(reason) };
 }

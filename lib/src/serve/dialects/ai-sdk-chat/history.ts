@@ -24,6 +24,7 @@ import {
   approvalIdOf,
   approvalOf,
   approvedArguments,
+  deniedText,
   fileOf,
   isToolPart,
   pendingInput,
@@ -251,16 +252,21 @@ class Conversation {
 
   /** A tool result: sets the state of its call, and shows the answer to a question as a user message. */
   #answer(message: ToolMessage, index: number): void {
-    const result = resultOfMessage(message);
-    const turn = turnOf(message) ?? this.#draft?.turn ?? "";
-    if (result !== null) {
-      const state = settledState(result, `${turn}:denied:${message.toolCallId}`);
-      this.#setState(message.toolCallId, state, approvedArguments(message));
-    }
+    const { id, toolCallId } = message;
     // Results that a turn wrote have a message id. A result without one is the answer of the user to a question.
-    if (message.id !== null || this.#draft?.asked !== message.toolCallId) return;
-    this.#close();
-    this.#add(`message-${index}`, "user", [...userParts(messageText(message))], index);
+    if (id === null && this.#draft?.asked === toolCallId) {
+      this.#close();
+      this.#add(`message-${index}`, "user", [...userParts(messageText(message))], index);
+      return;
+    }
+    const result = resultOfMessage(message);
+    if (result === null) return;
+    const turn = turnOf(message) ?? this.#draft?.turn ?? "";
+    // A user decides between two turns. A denial in the turn of its call is one of a policy, which a stream shows as an
+    // error.
+    const isPolicy = result.type === "denied" && this.#partOf(toolCallId)?.toolMetadata?.turnId === turn;
+    const shown: UiResult = isPolicy ? { type: "error", errorText: deniedText(result.reason) } : result;
+    this.#setState(toolCallId, settledState(shown, `${turn}:denied:${toolCallId}`), approvedArguments(message));
   }
 
   /** Adds a call and remembers its place, so that its state can be set by later messages. */
@@ -277,14 +283,21 @@ class Conversation {
     this.#calls.set(id, { parts, at: parts.push(part) - 1 });
   }
 
+  /** The part of a call; `null` if the call is not in the loaded messages. */
+  #partOf(toolCallId: string): UiToolPart | null {
+    const callPlace = this.#calls.get(toolCallId);
+    const part = callPlace?.parts[callPlace.at];
+    return part !== undefined && isToolPart(part) ? part : null;
+  }
+
   /**
    * Replaces the state of a call, and its input if a hook or the user changed it. A call that is not in the loaded
    * messages is ignored.
    */
   #setState(toolCallId: string, state: UiToolState, editedInput: JsonObject | null = null): void {
     const callPlace = this.#calls.get(toolCallId);
-    const part = callPlace?.parts[callPlace.at];
-    if (callPlace === undefined || part === undefined || !isToolPart(part)) return;
+    const part = this.#partOf(toolCallId);
+    if (callPlace === undefined || part === null) return;
     const { type, toolMetadata, providerExecuted, input } = part;
     callPlace.parts[callPlace.at] = {
       type,

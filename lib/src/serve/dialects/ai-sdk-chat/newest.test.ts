@@ -66,7 +66,7 @@ async function continued(steps: number, length: number): Promise<{ sessions: Run
 
 test("is sent in batches, which together are the whole message", async () => {
   const { sessions, finish } = await continued(40, 10_000);
-  const stored = (await loadUiChat(sessions, "long"))?.messages.at(-1);
+  const stored = (await loadUiChat(sessions, "long")).messages.at(-1);
   const stream = await resumeUiChat(sessions, "long");
   if (stream === null || stored === undefined) throw new Error("a turn is open");
   await finish();

@@ -140,7 +140,18 @@ export type UiResult =
   | { readonly type: "error"; readonly errorText: string }
   | { readonly type: "denied"; readonly reason: string | null };
 
-/** The result of a live outcome; `null` if the call waits for an answer of the user. */
+/** The error of a call that the turn left without a result. */
+export const notRunText = "not_run: the call was not run";
+
+/**
+ * The error of a call that a policy or another person denied. The SDK's message schema accepts the state
+ * `output-denied` only with the response of the user, and version 6 has no chunk for it.
+ */
+export function deniedText(reason: string | null): string {
+  return `denied: ${reason ?? "the call was denied"}`;
+}
+
+/** The result of a call of code, of which no message is stored; `null` if the call waits for an answer of the user. */
 export function resultOf(outcome: ToolOutcome): UiResult | null {
   switch (outcome.type) {
     case "success":
@@ -161,14 +172,18 @@ function failedResult(failure: ToolFailure): UiResult {
   return { type: "error", errorText: `${code}: ${publicToolMessage(reason, toolCallId, message)}` };
 }
 
-/** The result from the stored tool message, which contains only what the model was shown. */
-export function resultOfMessage({ content: storedContent, status, code, toolCallId }: ToolMessage): UiResult | null {
+/** What of a tool message its part shows. */
+export type ToolAnswer = Pick<ToolMessage, "toolCallId" | "content" | "status" | "code">;
+
+/** The result from a tool message, which contains only what the model was shown. */
+export function resultOfMessage({ content: storedContent, status, code, toolCallId }: ToolAnswer): UiResult | null {
   const content = typeof storedContent === "string" ? storedContent : storedContent.filter((part) => !isEditNote(part));
   switch (status) {
     case "success":
       return { type: "output", output: displayContent(content) };
     case "failure":
     case "not_run":
+      if (code === "not_run") return { type: "error", errorText: notRunText };
       if (code === "denied") return { type: "denied", reason: errorMessageOf(content) };
       return {
         type: "error",

@@ -28,7 +28,6 @@ import {
   frame,
   json,
   jsonAnswer,
-  noSession,
   objectSchema,
   optionalField,
   queryParameter,
@@ -157,7 +156,7 @@ export const uiRoutes = (policy: ContentPolicy): readonly Route[] => [
     operationId: "loadUiChat",
     scope: "read",
     summary:
-      "Returns the newest messages of the conversation as messages of the AI SDK. `previous` is the cursor `before` of the messages before them; null if there are none.",
+      "Returns the newest messages of the conversation as messages of the AI SDK. `previous` is the cursor `before` of the messages before them; null if there are none. A chat that has no session yet has no messages.",
     query: [beforeParameter],
     answers: {
       200: jsonAnswer("The chat.", { type: "object", required: ["id", "messages", "previous", "status", "version"] }),
@@ -167,9 +166,7 @@ export const uiRoutes = (policy: ContentPolicy): readonly Route[] => [
       const before = queryParameter(url.searchParams, "before", wholeNumber);
       const { pageLength } = limits;
       const page = { maxLength: pageLength, ...(before === undefined ? {} : { before: `${before}` }) };
-      const chat = await loadUiChat(sessions, param("id"), page);
-      if (chat === null) throw noSession(param("id"));
-      return json(chat);
+      return json(await loadUiChat(sessions, param("id"), page));
     },
   }),
 ];

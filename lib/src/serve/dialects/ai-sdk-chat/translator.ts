@@ -17,7 +17,8 @@
 //   call, part, reply               tool-input-available for each call, files, results of provider-executed tools, ends
 //                                   of blocks
 //   tool_progress                   data-tool-progress
-//   tool_execution_completed        tool-output-available or tool-output-error, also for a denial by policy
+//   tool_result_encoded, tool_halt  tool-output-available or tool-output-error, also for a denial by policy
+//   tool_execution_completed        the same for a call of code, whose result the model is not shown
 //   input_accepted (steering)       data-steering-message
 //   warning                         data-warning (transient: not part of the message)
 //   step_reset (discarded)          reset-step; data-step-reset for version 6 of the SDK
@@ -40,13 +41,13 @@ import type {
 } from "../../../core/model/internal.ts";
 import type { RuntimeEvent, TurnEnd } from "../../../durable/internal.ts";
 import type { UiChunk } from "./chunks.ts";
-import type { UiProgress, UiResult } from "./parts.ts";
+import type { ToolAnswer, UiProgress, UiResult } from "./parts.ts";
 
 import { canonicalJson, TurnView } from "../../../core/model/internal.ts";
 import { parseCursor } from "../../../durable/internal.ts";
 import { deniedChunk, requestChunk } from "./chunks.ts";
 import { endingChunks, failureIn } from "./ending.ts";
-import { approvalOf, fileOf, pendingInput, resultOf, userParts } from "./parts.ts";
+import { approvalOf, fileOf, notRunText, pendingInput, resultOf, resultOfMessage, userParts } from "./parts.ts";
 import { ReplyBlocks } from "./reply-blocks.ts";
 
 export type UiTranslatorOptions = {
@@ -75,6 +76,8 @@ export class UiTranslator {
   #turnId: string | null = null;
   /** The state of every call of the message, by id. */
   readonly #calls: Map<string, CallState>;
+  /** Calls that no reply of this stream has. Code made them, or the reader joined after the reply. */
+  readonly #callsOfCode = new Set<string>();
   /** Options of questions, by call id. The stored result of the turn has them for one question only. */
   readonly #questionOptions = new Map<string, JsonObject>();
   #view: TurnView;
@@ -201,12 +204,15 @@ export class UiTranslator {
         ];
       }
       case "tool_execution_completed": {
-        const result = resultOf(event.result);
-        return [
-          ...this.#ensureCall(event.id, event.name, {}),
-          ...(result === null ? [] : this.#settleCall(event.id, result)),
-        ];
+        const ensured = this.#ensureCall(event.id, event.name, {});
+        const result = this.#callsOfCode.has(event.id) ? resultOf(event.result) : null;
+        return [...ensured, ...(result === null ? [] : this.#settleCall(event.id, result))];
       }
+      // What is stored of a result is what the model is shown: a page that is loaded again shows the same.
+      case "tool_result_encoded":
+        return this.#encoded({ ...event, toolCallId: event.id });
+      case "tool_halt":
+        return this.#encoded(event);
       case "ask_user_requested":
         this.#questionOptions.set(event.toolCallId, event.opts);
         return this.#markWaiting(event.toolCallId, event.toolName, {});
@@ -229,10 +235,7 @@ export class UiTranslator {
       case "warning":
         return [{ type: "data-warning", data: event.warning, transient: true }];
       case "step_completed": {
-        const chunks = [
-          ...this.#closeCalls(event.pendingToolCalls, "not_run: the call was not run"),
-          ...this.#finishStep(),
-        ];
+        const chunks = [...this.#closeCalls(event.pendingToolCalls, notRunText), ...this.#finishStep()];
         this.#step += 1;
         return chunks;
       }
@@ -336,6 +339,7 @@ export class UiTranslator {
   #ensureCall(id: string, name: string, args: JsonObject): readonly UiChunk[] {
     const state = this.#calls.get(id);
     if (state !== undefined && state !== "streaming") return [];
+    if (state === undefined) this.#callsOfCode.add(id);
     this.#calls.set(id, "open");
     this.#lastStepHasCalls = true;
     return [this.#available(id, name, args)];
@@ -345,6 +349,13 @@ export class UiTranslator {
     const callChunks = this.#ensureCall(id, name, args);
     this.#calls.set(id, "waiting");
     return callChunks;
+  }
+
+  #encoded(answer: ToolAnswer): readonly UiChunk[] {
+    const { toolCallId } = answer;
+    const state = this.#calls.get(toolCallId);
+    const result = state === undefined || state === "settled" ? null : resultOfMessage(answer);
+    return result === null ? [] : this.#settleCall(toolCallId, result);
   }
 
   /** The result of a call. A denial here was made by a policy: decisions of users arrive between turns. */
@@ -377,7 +388,7 @@ export class UiTranslator {
     const pending = result.pendingToolCalls.filter(({ decision }) => decision === null);
     const cancelled = result.outcome.type === "cancelled";
     const chunks: UiChunk[] = [
-      ...this.#closeCalls(pending, cancelled ? "cancelled: the turn was cancelled" : "not_run: the call was not run"),
+      ...this.#closeCalls(pending, cancelled ? "cancelled: the turn was cancelled" : notRunText),
       ...this.#finishStep(),
     ];
     for (const call of pending) {

@@ -7,7 +7,7 @@ import type { RunRequest } from "./run.ts";
 import type { TurnEvent } from "everturn";
 import type { RuntimeEvent, TurnEnd } from "everturn/runtime";
 
-import { messageText, renderIssue, visibleText } from "everturn/model";
+import { renderIssue, TurnView, visibleText } from "everturn/model";
 
 import { safeLine, SafeText, safeJson } from "../terminal/safe-text.ts";
 import { exitCodeOf, exitCodes } from "./exit-codes.ts";
@@ -26,8 +26,9 @@ export function eventPrinter(io: Io, err: Colours, request: RunRequest): EventPr
   // Every model call of a turn repeats the warnings about its settings. Each is printed once.
   const shownWarnings = new Set<string>();
   return {
-    event: ({ event }) => {
-      if (streams) answer.write(event);
+    event: (added) => {
+      const { event } = added;
+      if (streams) answer.write(added);
       if (event.type === "warning") {
         if (shownWarnings.has(event.warning.message)) return;
         shownWarnings.add(event.warning.message);
@@ -49,22 +50,16 @@ export function eventPrinter(io: Io, err: Colours, request: RunRequest): EventPr
 class AnswerWriter {
   readonly #io: Io;
   readonly #safe = new SafeText();
+  readonly #view = new TurnView();
   #isLineOpen = false;
-  /** Whether deltas of the current reply were printed, so that its `message_completed` adds nothing. */
-  #hasDeltas = false;
 
   constructor(io: Io) {
     this.#io = io;
   }
 
-  /**
-   * Writes the new text of an event. A reply that another process received has no deltas here, only its
-   * `message_completed`.
-   */
-  write(event: TurnEvent): void {
-    if (event.type === "text_delta") this.#add(event.delta);
-    if (event.type === "message_completed" && !this.#hasDeltas) this.#add(messageText(event.message));
-    this.#hasDeltas = event.type === "text_delta" || (this.#hasDeltas && !endsReply(event));
+  /** Writes the new text of an event, once: with its deltas, or with the complete reply of another process. */
+  write(event: RuntimeEvent): void {
+    for (const change of this.#view.add(event)) if (change.type === "text") this.#add(change.delta);
   }
 
   #add(delta: string): void {

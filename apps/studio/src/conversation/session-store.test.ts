@@ -4,6 +4,7 @@ import type { Message, TurnEvent } from "everturn/model";
 import { assistant, newSession, toolResult, TurnView, usage, user } from "everturn/model";
 import { describe, expect, test } from "vitest";
 
+import { seenEvent } from "../data/session-events.ts";
 import { wholeText } from "./open-text.ts";
 import {
   addMessages,
@@ -12,7 +13,6 @@ import {
   emptyConversation,
   lastTurnOf,
   missingAtEnd,
-  seenEvents,
   waitingCallsOf,
   withEvents,
   withHead,
@@ -88,8 +88,12 @@ const earlier = new WeakMap<typeof started, readonly RuntimeEvent[]>();
 function withRuntimeEvents(state: typeof started, turnId: string, events: readonly RuntimeEvent[]): typeof started {
   const view = new TurnView();
   const before = earlier.get(state) ?? [];
-  seenEvents(view, before);
-  const next = withEvents(state, turnId, seenEvents(view, events));
+  for (const event of before) view.add(event);
+  const next = withEvents(
+    state,
+    turnId,
+    events.map((event) => seenEvent(view, event)),
+  );
   if (next !== state) earlier.set(next, [...before, ...events]);
   return next;
 }

@@ -5,20 +5,20 @@
 // Theory of operation
 //   Committed messages are addressed by their index in the session, `0` to `length - 1`. Any page of them may be
 //   missing and is read when it comes into view. The events of the open turn become items after them: replies, input
-//   that was accepted, retries, discarded attempts, failures. A `TurnView` folds the events; this file places what they
-//   changed (`seenEvents`). When the turn has ended, the head of the session has the new length, and once the messages
+//   that was accepted, retries, discarded attempts, failures. The feed folds the events with a `TurnView`; this file
+//   places what they changed (`SeenEvent`). When the turn has ended, the head of the session has the new length, and once the messages
 //   up to that length are loaded, `settle` drops the items. What the messages do not contain, the discarded text and
 //   the durations of tool calls, is kept beside them.
 //
 // Invariants
-//   1. An event changes the state once: the feed hands out events in order, each once, and a new stream of a turn
-//      starts with a new `TurnView`.
+//   1. An event changes the state once: the feed hands out events in order, each once.
 //   2. The text of a discarded attempt stays visible until the reply that replaces it is complete (`isReplaced`).
 //   3. A delta costs the same whatever came before it (open-text.ts).
 
-import type { PendingCall, RuntimeEvent, SessionView } from "../data/types.ts";
+import type { SeenEvent } from "../data/session-events.ts";
+import type { PendingCall, SessionView } from "../data/types.ts";
 import type { OpenText } from "./open-text.ts";
-import type { Failure, Message, ToolMessage, TurnCall, TurnChange, TurnEvent, TurnView, Warning } from "everturn/model";
+import type { Failure, Message, ToolMessage, TurnCall, TurnChange, TurnEvent, Warning } from "everturn/model";
 
 import { appendText, emptyText, wholeText } from "./open-text.ts";
 
@@ -90,14 +90,6 @@ type OpenPart =
   | { readonly type: "text" | "reasoning"; readonly key: string; readonly text: OpenText }
   /** `length`: the number of characters of the arguments that have arrived. */
   | { readonly type: "call"; readonly key: string; readonly name: string; readonly length: number };
-
-/** An event, and what it changed in the view of its turn. */
-type SeenEvent = { readonly event: TurnEvent; readonly changes: readonly TurnChange[] };
-
-/** Adds events to the view of their turn. */
-export function seenEvents(view: TurnView, events: readonly RuntimeEvent[]): readonly SeenEvent[] {
-  return events.map((added) => ({ event: added.event, changes: view.add(added) }));
-}
 
 /**
  * Identifies a call in the session: the index of the reply and the id of the call. The id alone does not: some

@@ -4,14 +4,13 @@ import type { FeedState } from "../data/session-feed.ts";
 import type { ConversationState } from "./session-store.ts";
 import type { EverturnClient } from "everturn/client";
 
-import { TurnView } from "everturn/model";
 import { createContext, useCallback, useContext, useEffect, useMemo, useSyncExternalStore } from "react";
 
 import { useConnection } from "../data/connection.tsx";
 import { followSession } from "../data/session-feed.ts";
 import { Store, useStore } from "../data/store.ts";
 import { notifyError } from "../shell/toasts.tsx";
-import { addMessages, emptyConversation, missingAtEnd, seenEvents, withEvents, withHead } from "./session-store.ts";
+import { addMessages, emptyConversation, missingAtEnd, withEvents, withHead } from "./session-store.ts";
 
 const pageSize = 50;
 
@@ -62,8 +61,6 @@ function createStore(
 ): { readonly store: ConversationStore; readonly follow: () => () => void } {
   const state = new Store(emptyConversation(sessionId));
   const feedState = new Store<FeedState>("loading");
-  /** The turn whose events were read last. */
-  let seen = { turnId: "", view: new TurnView() };
   const loading = new Set<number>();
   const read = async (from: number, until: number): Promise<void> => {
     try {
@@ -93,17 +90,13 @@ function createStore(
   const follow = (): (() => void) => {
     // A new subscription gets the events of the open turn from the beginning.
     if (state.get().turn !== null) state.set({ ...state.get(), turn: null });
-    seen = { turnId: "", view: new TurnView() };
     return followSession(client, sessionId, {
       onHead: (head) => {
         state.set(withHead(state.get(), head));
         const missing = missingAtEnd(state.get());
         if (missing !== null) load(missing.from, missing.until);
       },
-      onEvents: (turnId, events) => {
-        if (seen.turnId !== turnId) seen = { turnId, view: new TurnView() };
-        state.set(withEvents(state.get(), turnId, seenEvents(seen.view, events)));
-      },
+      onEvents: (turnId, events) => state.set(withEvents(state.get(), turnId, events)),
       onState: feedState.set,
     });
   };

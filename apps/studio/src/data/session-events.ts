@@ -2,9 +2,18 @@
 // the stream and publishes them here.
 
 import type { RuntimeEvent } from "./types.ts";
+import type { TurnChange, TurnView } from "everturn/model";
+
+/** An event, and what it has changed in the view of its turn. */
+export type SeenEvent = RuntimeEvent & { readonly changes: readonly TurnChange[] };
+
+/** Adds an event to the view of its turn. */
+export function seenEvent(view: TurnView, event: RuntimeEvent): SeenEvent {
+  return { ...event, changes: view.add(event) };
+}
 
 /** Receives events in order, in groups: those that arrived in one frame of the screen come together. */
-export type EventListener = (events: readonly RuntimeEvent[]) => void;
+export type EventListener = (events: readonly SeenEvent[]) => void;
 
 const listenersBySession = new Map<string, Set<EventListener>>();
 
@@ -20,6 +29,6 @@ export function listenToSession(sessionId: string, onEvents: EventListener): () 
 }
 
 /** Hands a group of events to the listeners of a session. */
-export function publishEvents(sessionId: string, events: readonly RuntimeEvent[]): void {
+export function publishEvents(sessionId: string, events: readonly SeenEvent[]): void {
   for (const listener of listenersBySession.get(sessionId) ?? []) listener(events);
 }

@@ -4,15 +4,18 @@
 // Theory of operation
 //   While no turn is open, the feed reads the head of the session (without messages) every `idleMs`. While a turn is
 //   open, the feed reads the events of that turn from its first one; the stream ends with the turn, and the head is
-//   read again. A listener that subscribes later gets the events of the open turn from the beginning. A cut stream is
-//   resumed by the client; if the client gives up, because the server is gone for longer, the feed starts it again.
+//   read again. One `TurnView` folds them; listeners get each event with what it has changed. A listener that
+//   subscribes later gets the events of the open turn from the beginning. A cut stream is resumed by the client; if the
+//   client gives up, because the server is gone for longer, the feed starts it again.
 
-import type { RuntimeEvent, SessionView } from "./types.ts";
+import type { SeenEvent } from "./session-events.ts";
+import type { SessionView } from "./types.ts";
 import type { EverturnClient } from "everturn/client";
 
 import { ClientError } from "everturn/client";
+import { TurnView } from "everturn/model";
 
-import { publishEvents } from "./session-events.ts";
+import { publishEvents, seenEvent } from "./session-events.ts";
 
 const idleMs = 1500;
 const retryMs = 2000;
@@ -27,7 +30,7 @@ export type FeedListener = {
    */
   readonly onHead?: (head: SessionView) => void;
   /** Events of the open turn in order, in groups: those that arrived in one frame of the screen come together. */
-  readonly onEvents?: (turnId: string, events: readonly RuntimeEvent[]) => void;
+  readonly onEvents?: (turnId: string, events: readonly SeenEvent[]) => void;
   readonly onState?: (state: FeedState, error: Error | null) => void;
 };
 
@@ -61,7 +64,7 @@ class SessionFeed {
   #state: FeedState = "loading";
   #error: Error | null = null;
   /** The events of the open turn, for listeners that come later. */
-  #events: { readonly turnId: string; readonly list: RuntimeEvent[] } | null = null;
+  #events: { readonly turnId: string; readonly view: TurnView; readonly list: SeenEvent[] } | null = null;
   /** Ends the present wait. */
   #wake: () => void = () => undefined;
   #isRefreshing = false;
@@ -131,10 +134,10 @@ class SessionFeed {
    * turn.
    */
   async #readTurn(turnId: string, follow: boolean): Promise<void> {
-    const kept = this.#events?.turnId === turnId ? this.#events.list : [];
-    this.#events = { turnId, list: kept };
+    if (this.#events?.turnId !== turnId) this.#events = { turnId, view: new TurnView(), list: [] };
+    const { view, list: kept } = this.#events;
     const after = kept.at(-1)?.cursor;
-    let group: RuntimeEvent[] = [];
+    let group: SeenEvent[] = [];
     const flush = (): void => {
       const events = group;
       group = [];
@@ -146,7 +149,7 @@ class SessionFeed {
     try {
       for await (const event of this.#client.events(this.#sessionId, options)) {
         if (group.length === 0) requestFrame(flush);
-        group.push(event);
+        group.push(seenEvent(view, event));
       }
     } finally {
       if (group.length > 0) flush();

@@ -3,6 +3,7 @@
 import type { ColumnSettings, SettingIssue } from "./column-settings.ts";
 import type { Run } from "./run.ts";
 import type { EngineView } from "everturn/client";
+import type { TurnCall } from "everturn/model";
 import type { ReactNode } from "react";
 
 import { useId } from "react";
@@ -13,6 +14,7 @@ import { Button } from "../shell/button.tsx";
 import { Link } from "../shell/link.tsx";
 import { Markdown } from "../text/markdown.tsx";
 import { optionsOf } from "./column-settings.ts";
+import { runText } from "./run.ts";
 
 export function Column({
   name,
@@ -160,6 +162,10 @@ function Settings({
   );
 }
 
+function isFailed(state: TurnCall["state"]): boolean {
+  return state === "failed" || state === "cancelled";
+}
+
 const labels = {
   model: "model",
   temperature: "temperature",
@@ -178,7 +184,8 @@ function RunView({
   readonly onKeep: () => void;
   readonly onStop: () => void;
 }): ReactNode {
-  const { sessionId, startedAt, firstAt, endedAt, text, calls, end, failure } = run;
+  const { sessionId, startedAt, firstAt, endedAt, calls, end, failure } = run;
+  const text = runText(run);
   return (
     <>
       <dl className="column-numbers tnum">
@@ -206,7 +213,7 @@ function RunView({
           {calls.map(({ id, name, state, durationMs }) => (
             <li key={id}>
               <span className="mono">{name}</span>
-              <span className={`tag ${state === "waits" ? "wait" : state === "failed" ? "crash" : "tool"}`}>
+              <span className={`tag ${state === "waiting" ? "wait" : isFailed(state) ? "crash" : "tool"}`}>
                 {durationMs === null ? state : duration(durationMs)}
               </span>
             </li>

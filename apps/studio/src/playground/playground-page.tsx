@@ -8,11 +8,13 @@ import type { Run } from "./run.ts";
 import type { EngineView } from "everturn/client";
 import type { ReactNode } from "react";
 
+import { TurnView } from "everturn/model";
 import { useEffect, useRef, useState } from "react";
 
 import { useConnection } from "../data/connection.tsx";
 import { useEngines } from "../data/engines.ts";
 import { useQuery } from "../data/query.ts";
+import { seenEvent } from "../data/session-events.ts";
 import { Button } from "../shell/button.tsx";
 import { withModifier } from "../shell/keyboard.ts";
 import { useTitle } from "../shell/title.ts";
@@ -76,7 +78,12 @@ export function PlaygroundPage({ from }: { readonly from: string | null }): Reac
           : await client.reply(await client.fork(from), message, withoutEngine(options));
       rememberRun(turn.sessionId);
       update((run) => ({ ...run, sessionId: turn.sessionId }));
-      for await (const event of turn.events) update((run) => withEvent(run, event, Date.now()));
+      const view = new TurnView();
+      for await (const event of turn.events) {
+        const [seen, now] = [seenEvent(view, event), Date.now()];
+        const { snapshot } = view;
+        update((run) => withEvent(run, seen, snapshot, now));
+      }
       const end = await turn.result;
       update((run) => withEnd(run, end, Date.now()));
     } catch (error) {

@@ -1,18 +1,13 @@
-// One run of a column: its turn, what it has said so far, and how long it took. A reducer over the events of the turn,
-// so that it can be tested without a page.
+// One run of a column: its turn, what it shows so far, and how long it took. Pure, so that it can be tested without a
+// page.
 
+import type { SeenEvent } from "../data/session-events.ts";
 import type { ClientTurn } from "everturn/client";
+import type { TurnCall, TurnSnapshot } from "everturn/model";
 
-type RuntimeEvent = ClientTurn["events"] extends AsyncIterable<infer Event> ? Event : never;
+import { messageText } from "everturn/model";
+
 type TurnEnd = Awaited<ClientTurn["result"]>;
-
-/** A call of a tool in a run. */
-type RunCall = {
-  readonly id: string;
-  readonly name: string;
-  readonly state: "runs" | "ok" | "failed" | "waits";
-  readonly durationMs: number | null;
-};
 
 /** The state of a run. Times are in milliseconds, measured by the page. */
 export type Run = {
@@ -21,8 +16,10 @@ export type Run = {
   /** When the first text arrived. */
   readonly firstAt: number | null;
   readonly endedAt: number | null;
-  readonly text: string;
-  readonly calls: readonly RunCall[];
+  /** The turn after its newest event; `null`: no event has arrived. */
+  readonly snapshot: TurnSnapshot | null;
+  /** The calls of all steps, each with its newest state. */
+  readonly calls: readonly TurnCall[];
   readonly end: Pick<TurnEnd, "haltedReason" | "usage" | "steps"> | null;
   readonly failure: string | null;
 };
@@ -34,38 +31,28 @@ export function beginRun(startedAt: number): Run {
     startedAt,
     firstAt: null,
     endedAt: null,
-    text: "",
+    snapshot: null,
     calls: [],
     end: null,
     failure: null,
   };
 }
 
-/** The run after one more event. */
-export function withEvent(run: Run, { event }: Pick<RuntimeEvent, "event">, now: number): Run {
-  switch (event.type) {
-    case "text_delta":
-      return { ...run, text: run.text + event.delta, firstAt: run.firstAt ?? now };
-    case "message_started":
-      return run.text === "" ? run : { ...run, text: `${run.text.trimEnd()}\n\n` };
-    case "step_reset":
-      // The text of the discarded attempt is replaced by that of the next one.
-      return { ...run, text: "" };
-    case "tool_execution_started":
-      return withCall(run, { id: event.id, name: event.name, state: "runs", durationMs: null });
-    case "tool_execution_completed":
-      return withCall(run, {
-        id: event.id,
-        name: event.name,
-        state: event.result.type === "success" ? "ok" : "failed",
-        durationMs: event.durationMs,
-      });
-    case "approval_requested":
-    case "ask_user_requested":
-      return withCall(run, { id: event.toolCallId, name: event.toolName, state: "waits", durationMs: null });
-    default:
-      return run;
-  }
+/** The run after one more event. `snapshot`: the view of its turn after the event. */
+export function withEvent(run: Run, { changes }: SeenEvent, snapshot: TurnSnapshot, now: number): Run {
+  const hasText = changes.some(({ type }) => type === "text");
+  const calls = changes.reduce(
+    (before, change) => (change.type === "call_changed" ? withCall(before, change.call) : before),
+    run.calls,
+  );
+  return { ...run, snapshot, calls, firstAt: run.firstAt ?? (hasText ? now : null) };
+}
+
+/** The texts of the replies so far. */
+export function runText({ snapshot }: Run): string {
+  const replies = snapshot?.messages.flatMap((message) => (message.role === "assistant" ? [messageText(message)] : []));
+  const open = snapshot?.blocks.map(({ type, text }) => (type === "text" ? text : "")).join("");
+  return [...(replies ?? []), open ?? ""].filter((text) => text !== "").join("\n\n");
 }
 
 /** The run after its turn has ended. */
@@ -73,7 +60,7 @@ export function withEnd(run: Run, { haltedReason, usage, steps, failure }: TurnE
   return { ...run, end: { haltedReason, usage, steps }, failure: failure?.message ?? null, endedAt: now };
 }
 
-function withCall(run: Run, call: RunCall): Run {
-  const index = run.calls.findIndex(({ id }) => id === call.id);
-  return { ...run, calls: index === -1 ? [...run.calls, call] : run.calls.with(index, call) };
+function withCall(calls: readonly TurnCall[], call: TurnCall): readonly TurnCall[] {
+  const index = calls.findIndex(({ id }) => id === call.id);
+  return index === -1 ? [...calls, call] : calls.with(index, call);
 }

@@ -1,8 +1,10 @@
 import type { RuntimeEvent } from "../data/types.ts";
 
+import { TurnView } from "everturn/model";
 import { describe, expect, test } from "vitest";
 
 import { acceptedAt, effectOf, timelineOf, turnOf } from "../../test/turn-fixture.ts";
+import { seenEvent } from "../data/session-events.ts";
 import { noOpenEffects, openEffects, withEvents, withTimeline } from "./live.ts";
 
 const eventOf = (event: RuntimeEvent["event"]): RuntimeEvent => ({
@@ -25,6 +27,20 @@ const completed = (id: string) =>
   });
 const begins = eventOf({ type: "turn_started", turnId: "t2", sessionId: "s" });
 
+/** What groups of events of one turn show. */
+function liveAfter(...groups: readonly (readonly [events: readonly RuntimeEvent[], at: number])[]) {
+  const view = new TurnView();
+  return groups.reduce(
+    (live, [events, at]) =>
+      withEvents(
+        live,
+        events.map((event) => seenEvent(view, event)),
+        at,
+      ),
+    noOpenEffects,
+  );
+}
+
 const model = effectOf(1, "model", 0, [10, 500]);
 const checkpoint = effectOf(3, "checkpoint", 0, [900, 905]);
 
@@ -36,28 +52,29 @@ describe("effects that are being performed", () => {
   });
 
   test("the first content has the time of its arrival", () => {
-    const live = withEvents(noOpenEffects, [text], acceptedAt + 1200);
+    const live = liveAfter([[text], acceptedAt + 1200]);
     expect(openEffects(live, timelineOf([model, checkpoint]))).toMatchObject([
       { kind: "model", startedAt: acceptedAt + 905, firstAt: acceptedAt + 1200 },
     ]);
   });
 
   test("tools run until their row is read", () => {
-    const live = withEvents(noOpenEffects, [started("c1"), started("c2")], acceptedAt + 510);
+    const live = liveAfter([[started("c1"), started("c2")], acceptedAt + 510]);
     expect(openEffects(live, timelineOf([model])).map(({ id }) => id)).toEqual(["c1", "c2"]);
     const read = timelineOf([model, effectOf(2, "tool", 0, [510, 800], { name: "look", toolCallId: "c1" })]);
     expect(openEffects(withTimeline(live, read, live), read).map(({ id }) => id)).toEqual(["c2"]);
   });
 
   test("after a reload, tools that ended are left out and others begin after the newest row", () => {
-    const live = withEvents(noOpenEffects, [begins, started("c1"), completed("c1"), started("c2")], acceptedAt + 9000);
+    const live = liveAfter([[begins, started("c1"), completed("c1"), started("c2")], acceptedAt + 9000]);
     expect(openEffects(live, timelineOf([model]))).toMatchObject([{ id: "c2", startedAt: acceptedAt + 500 }]);
   });
 
   test("a reset discards the attempt, and the end of the turn everything", () => {
-    const live = withEvents(noOpenEffects, [text, started("c1")], acceptedAt + 600);
+    const before = [[text, started("c1")], acceptedAt + 600] as const;
+    const live = liveAfter(before);
     const reset = eventOf({ type: "step_reset", reason: "recovery", withdrawn: [], effectId: null, attempt: null });
-    const after = withEvents(live, [reset], acceptedAt + 700);
+    const after = liveAfter(before, [[reset], acceptedAt + 700]);
     expect(
       openEffects(after, timelineOf([model, checkpoint])).map(({ id, discarded }) => [id, discarded?.reason]),
     ).toEqual([

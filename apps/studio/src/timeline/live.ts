@@ -1,9 +1,10 @@
-// The effects that a turn is performing now, from its live events. The journal has them only after their commit; until
-// then the timeline draws these.
+// The effects that a turn is performing now, from what its live events change. The journal has them only after their
+// commit; until then the timeline draws these.
 
-import type { RuntimeEvent } from "../data/types.ts";
+import type { SeenEvent } from "../data/session-events.ts";
 import type { OpenEffect } from "./layout.ts";
 import type { TurnTimeline } from "everturn/client";
+import type { TurnCall } from "everturn/model";
 
 /**
  * A model call or a tool that is being performed. `startedAt: null`: before the first event that was received; then it
@@ -11,10 +12,13 @@ import type { TurnTimeline } from "everturn/client";
  */
 type LiveEffect = { readonly startedAt: number | null; readonly firstAt: number | null; readonly isDone: boolean };
 
+/** A tool that is being performed. `attempts`: how often its handler was started. */
+type LiveTool = LiveEffect & { readonly name: string; readonly attempts: number };
+
 /** The effects of a turn. It makes one model call at a time; tools are by the id of their call. */
 export type LiveEffects = {
   readonly model: LiveEffect | null;
-  readonly tools: ReadonlyMap<string, LiveEffect & { readonly name: string }>;
+  readonly tools: ReadonlyMap<string, LiveTool>;
   /** The newest reset of the step, and what it has discarded, until a row is recorded after it. */
   readonly reset: Reset | null;
 };
@@ -33,44 +37,38 @@ export const noOpenEffects: LiveEffects = { model: null, tools: new Map(), reset
  * the turn repeats what happened before, for example after a reload: the times of its events are not known, and effects
  * that ended in it have rows.
  */
-export function withEvents(live: LiveEffects, events: readonly RuntimeEvent[], at: number): LiveEffects {
+export function withEvents(live: LiveEffects, events: readonly SeenEvent[], at: number): LiveEffects {
   const isRepeated = events.length > 1 && events.some(({ event }) => event.type === "turn_started");
   const arrival = isRepeated ? null : at;
   let { model, reset } = live;
   let tools = new Map(live.tools);
-  for (const { event } of events) {
-    switch (event.type) {
-      case "message_started":
-        model = { startedAt: null, firstAt: null, isDone: false };
-        break;
-      case "text_delta":
-      case "reasoning_delta":
-      case "tool_call_started":
-        if (model === null || model.isDone) model = { startedAt: null, firstAt: arrival, isDone: false };
-        else if (model.firstAt === null) model = { ...model, firstAt: arrival };
-        break;
-      case "message_completed":
-        if (model !== null) model = { ...model, isDone: true };
-        break;
-      case "tool_execution_started":
-        tools.set(event.id, { name: event.name, startedAt: arrival, firstAt: null, isDone: false });
-        break;
-      case "tool_execution_completed": {
-        const tool = tools.get(event.id);
-        if (tool !== undefined) tools.set(event.id, { ...tool, isDone: true });
-        break;
+  for (const { event, changes } of events) {
+    if (event.type === "message_started") model = { startedAt: null, firstAt: null, isDone: false };
+    for (const change of changes) {
+      switch (change.type) {
+        case "text":
+        case "reasoning":
+        case "call_started":
+          if (model === null || model.isDone) model = { startedAt: null, firstAt: arrival, isDone: false };
+          else if (model.firstAt === null) model = { ...model, firstAt: arrival };
+          break;
+        case "reply":
+          if (model !== null) model = { ...model, isDone: true };
+          break;
+        case "call_changed":
+          withCall(tools, change.call, arrival);
+          break;
+        default:
+          break;
       }
-      case "step_reset":
-        // A restart by `recover` supersedes rows, which the journal shows.
-        if (arrival !== null && event.reason !== "restart") {
-          reset = { at: arrival, reason: event.reason === "recovery" ? "crash" : "retry", model, tools };
-        }
-        model = null;
-        tools = new Map();
-        break;
-      default:
-        break;
     }
+    if (event.type !== "step_reset") continue;
+    // A restart by `recover` supersedes rows, which the journal shows.
+    if (arrival !== null && event.reason !== "restart") {
+      reset = { at: arrival, reason: event.reason === "recovery" ? "crash" : "retry", model, tools };
+    }
+    model = null;
+    tools = new Map();
   }
   if (!isRepeated) return { model, tools, reset };
   return {
@@ -78,6 +76,16 @@ export function withEvents(live: LiveEffects, events: readonly RuntimeEvent[], a
     model: model?.isDone === true ? null : model,
     tools: new Map([...tools].filter(([, { isDone }]) => !isDone)),
   };
+}
+
+/** Adds a tool when its handler is started; from then on until it has ended. */
+function withCall(tools: Map<string, LiveTool>, { id, name, state, attempts }: TurnCall, at: number | null): void {
+  const tool = tools.get(id);
+  if (state !== "running") {
+    if (tool !== undefined) tools.set(id, { ...tool, isDone: true });
+  } else if (tool?.attempts !== attempts) {
+    tools.set(id, { name, attempts, startedAt: at, firstAt: null, isDone: false });
+  }
 }
 
 /** Removes the effects whose rows were read: those that were done when the read began, and those that have a row. */

@@ -5,7 +5,7 @@
 // state of earlier rows, and the end of a turn its summary: then all rows are read again. A running turn is read after
 // events of the session, at most twice a second, and every few seconds without events.
 
-import type { RuntimeEvent } from "../data/types.ts";
+import type { SeenEvent } from "../data/session-events.ts";
 import type { OpenEffect } from "./layout.ts";
 import type { Inspector, TimelineEffect, TurnTimeline } from "everturn/client";
 
@@ -110,7 +110,7 @@ function createReader(inspector: Inspector, sessionId: string, turnId: string): 
     timer = setTimeout(() => void read(), wait);
   };
 
-  const onEvents = (events: readonly RuntimeEvent[]): void => {
+  const onEvents = (events: readonly SeenEvent[]): void => {
     const own = events.filter((event) => event.turnId === turnId);
     if (own.length === 0) return;
     live = withEvents(live, own, Date.now() + data.clockOffset);

@@ -106,13 +106,13 @@ export class EffectRecords implements Scope {
     const { phase } = turn;
     if (phase.type !== "awaiting_tools" || phase.calls === this.#marked) return [];
     this.#marked = phase.calls;
-    // When a batch begins all slots are free, and calls that need no decision take them in order. The performer marks
-    // later ones when they get a slot.
-    let slots = this.maxConcurrency;
+    // When a batch begins all permits are free, and calls that need no decision take them in order. The performer marks
+    // later ones when they get a permit.
+    let permits = this.maxConcurrency;
     return pendingEffects(turn).flatMap((effect) => {
       if (!this.#startsAtOnce(effect, turn)) return [];
-      slots -= 1;
-      const mark = slots < 0 ? null : this.#markOf(effect, turn);
+      permits -= 1;
+      const mark = permits < 0 ? null : this.#markOf(effect, turn);
       const id = recordName(effect.id, started);
       if (mark === null || this.#written.has(id) || this.#turn.before.has(id)) return [];
       this.#written.add(id);
@@ -120,7 +120,7 @@ export class EffectRecords implements Scope {
     });
   }
 
-  /** Returns whether the call takes a slot without waiting for an approval or a hook. */
+  /** Returns whether the call takes a permit without waiting for an approval or a hook. */
   #startsAtOnce(effect: Effect, turn: Turn): effect is CallTool {
     if (effect.type !== "call_tool") return false;
     const { options } = engineOf(this.#context, this.#turn.start.engine);

@@ -258,7 +258,7 @@ function crashesOf(
   if (!isFirstKnown) return [];
   const before = first === 0 ? null : entryAt(entries, first - 1);
   const cause = before === null ? null : causeOf(entries.slice(0, index), effect, entryAt(entries, index).step);
-  // Only tool calls run in parallel. One that began later had waited for a slot.
+  // Only tool calls run in parallel. One that began later had waited for a permit.
   const isOrdered = effect.type === "call_tool" && cause !== null && cause.row.epoch < epoch;
   if (first !== index && !(isOrdered && timing.startedAt <= firstEnd)) return [];
   const orderedAt = before === null ? acceptedAt : (cause?.row.timing?.endedAt ?? null);

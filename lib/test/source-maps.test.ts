@@ -130,7 +130,8 @@ function literalsOf(lines: readonly string[]): readonly Literal[] {
 }
 
 describe("a published map", () => {
-  // Two lines of code: of a package, of us (three segments of one line, two of them with names, and one of the next), and of the package again.
+  // Two lines of code: of a package, of us (three segments of one line, two of them with names, and one of the next),
+  // and of the package again.
   const segments: SourceMapSegment[][] = [
     [
       [0, 0, 7, 0],

@@ -2,8 +2,8 @@
 // what is there.
 //
 // `npm run docs:reference` writes; `npm run check:reference` fails when a public name has no doc comment, when a source
-// file does not begin with a comment, or when a page differs from the sources. Both build first, because the reference is read from the declaration files in
-// lib/dist. `--fields` lists the fields without a doc comment.
+// file does not begin with a comment, or when a page differs from the sources. Both build first, because the reference
+// is read from the declaration files in lib/dist. `--fields` lists the fields without a doc comment.
 
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1054,7 +1054,8 @@ describe("lessons of lash's hard bugs", () => {
       const values = JSON.stringify(await Promise.all(tablesOfTurn.map((table) => world.values(table))));
       const named = values.replaceAll(/turn-[0-9a-f]{20}/g, "turn").replaceAll(/((?:epoch|endedAt)":)\d+/g, "$10");
       // When and where an effect was performed is stored for people, and no replay reads it. The others are digests of
-      // values that contain the turn id. So are the time of the end and the number of attempts that were thrown away, which a crash increases.
+      // values that contain the turn id. So are the time of the end and the number of attempts that were thrown away,
+      // which a crash increases.
       const untimed = named.replaceAll(/"timing":\{[^}]*\}/g, '"timing":null').replaceAll(/"discarded":\d+,/g, "");
       return JSON.parse(untimed.replaceAll(/((?:hash|digest)\\*":\\*")\w+/g, "$1"));
     };

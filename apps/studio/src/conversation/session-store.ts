@@ -6,9 +6,9 @@
 //   Committed messages are addressed by their index in the session, `0` to `length - 1`. Any page of them may be
 //   missing and is read when it comes into view. The events of the open turn become items after them: replies, input
 //   that was accepted, retries, discarded attempts, failures. The feed folds the events with a `TurnView`; this file
-//   places what they changed (`SeenEvent`). When the turn has ended, the head of the session has the new length, and once the messages
-//   up to that length are loaded, `settle` drops the items. What the messages do not contain, the discarded text and
-//   the durations of tool calls, is kept beside them.
+//   places what they changed (`SeenEvent`). When the turn has ended, the head of the session has the new length, and
+//   once the messages up to that length are loaded, `settle` drops the items. What the messages do not contain, the
+//   discarded text and the durations of tool calls, is kept beside them.
 //
 // Invariants
 //   1. An event changes the state once: the feed hands out events in order, each once.

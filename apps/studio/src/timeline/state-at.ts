@@ -32,7 +32,8 @@ export type ConversationState = {
  * The conversation of a session at a moment of a turn.
  *
  * @param timeline All rows of the turn.
- * @param messages The messages of the turn: those of the session from the index `timeline.turn.base` on. Messages of later turns may follow.
+ * @param messages The messages of the turn: those of the session from the index `timeline.turn.base` on. Messages of
+ * later turns may follow.
  * @param at The moment, in milliseconds since the turn was accepted.
  */
 export function conversationAt(timeline: TurnTimeline, messages: readonly Message[], at: number): ConversationState {

@@ -1,4 +1,5 @@
-// The shares of a limited resource: nothing exceeds them, keys are served round robin, and a full one waits, is refused or evicts.
+// The shares of a limited resource: nothing exceeds them, keys are served round robin, and a full one waits, is refused
+// or evicts.
 
 import type { Permit } from "./fair-share.ts";
 

@@ -28,7 +28,8 @@
 //   a stream stops early          `end()` returns the error event `interrupted` (E1)
 //   an event is no JSON           the error event `interrupted`, which is retryable; keep-alives are ignored
 //                                 (damaged-frame.ts)
-//   JSON nested too deep to store the field is dropped, or the reply fails as `malformed_event`; see the header of each decoder
+//   JSON nested too deep to store the field is dropped, or the reply fails as `malformed_event`; see the header of each
+//   decoder
 //   an error inside a stream      one error event; what follows is ignored
 //
 // Invariants

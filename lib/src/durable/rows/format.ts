@@ -9,9 +9,9 @@
 //
 //   `withFormat` wraps the storage of a runtime. It reads the row with the first read, and converts values before they
 //   are written while the format is older than the newest one of this release. A finalized database costs one
-//   comparison for each batch. Rows of a table that replaces others are written to those, too. While it converts, it adds `reads` beside the data of lease rows: the newest version
-//   that their holder can read. Older releases ignore it. `finalizeStorage` recognises processes of the older release
-//   by leases without it.
+//   comparison for each batch. Rows of a table that replaces others are written to those, too. While it converts, it
+//   adds `reads` beside the data of lease rows: the newest version that their holder can read. Older releases ignore
+//   it. `finalizeStorage` recognises processes of the older release by leases without it.
 //
 // Invariants
 //   1. Every value that a process writes has the format of the database or an older one.

@@ -23,8 +23,8 @@ import { shapes } from "./values.ts";
 const shapeOf: { readonly [T in keyof StoredValues]: Shape<StoredValues[T]> } = shapes;
 
 /**
- * Serialises a value, without the fields that have their default. Throws `MisuseError` (`not_serializable`) for values of `checkedTables` that could not be read
- * back.
+ * Serialises a value, without the fields that have their default. Throws `MisuseError` (`not_serializable`) for values
+ * of `checkedTables` that could not be read back.
  */
 export function writeValue<T extends keyof StoredValues>(table: T, value: StoredValues[T]): string {
   if (checkedTables.has(table)) checkReadable(table, value);

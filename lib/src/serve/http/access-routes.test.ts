@@ -1,5 +1,5 @@
-// Every route and dialect of the API for every kind of caller (law A2). The rows (lib/test/access-rows.ts) say what each kind gets; a
-// route of the OpenAPI document without a row fails.
+// Every route and dialect of the API for every kind of caller (law A2). The rows (lib/test/access-rows.ts) say what
+// each kind gets; a route of the OpenAPI document without a row fails.
 
 import type { Need, Outcome } from "../../../test/access-rows.ts";
 import type { AccessWorld, Kind } from "../../../test/access-world.ts";

@@ -18,9 +18,10 @@
 //      one that is neither this host nor in `origins` is rejected. This matters for `auth: "none"` and for cookies in
 //      an auth function. Fetch metadata (`Sec-Fetch-Site`) is checked for every method: a page of another site cannot
 //      include a response as a script or image.
-//   7. The scope of the route, and whether it is for operators only: both are fields of its declaration. Then a permit of the `requests` limits, which have shares for each tenant and address. Open routes and cancels have
-//      permits of their own (limits.ts). At most `startsPerTick` requests of a tenant begin in one tick of the event
-//      loop (core/fair/fair-ticks.ts).
+//   7. The scope of the route, and whether it is for operators only: both are fields of its declaration. Then a permit
+//      of the `requests` limits, which have shares for each tenant and address. Open routes and cancels have permits of
+//      their own (limits.ts). At most `startsPerTick` requests of a tenant begin in one tick of the event loop
+//      (core/fair/fair-ticks.ts).
 //   8. The body, with its limits of size and time (input.ts), then `Idempotency-Key` and path parameters with their
 //      length limit. The length limit and the rejection of `.` and `..` as new ids (path traversal) keep every id
 //      addressable.

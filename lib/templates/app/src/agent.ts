@@ -1,4 +1,5 @@
-// The agent. It names no model: the command chooses one (`--model`, EVERTURN_MODEL, or the first API key that is set), and without a key a scripted model answers.
+// The agent. It names no model: the command chooses one (`--model`, EVERTURN_MODEL, or the first API key that is set),
+// and without a key a scripted model answers.
 
 import { engine } from "everturn";
 

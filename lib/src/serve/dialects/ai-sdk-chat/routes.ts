@@ -1,8 +1,8 @@
 // Routes for the AI SDK's chat (`useChat`) over sessions.
 //
 // The protocol itself is in the other files of this folder, which know no HTTP. This file declares the
-// routes, and the ending of a stream by failure or shutdown in the form that the client understands. The client takes a stream that ends without an error for a complete one, so a shutdown is an error frame
-// here and not a comment.
+// routes, and the ending of a stream by failure or shutdown in the form that the client understands. The client takes a
+// stream that ends without an error for a complete one, so a shutdown is an error frame here and not a comment.
 
 import type { JsonObject } from "../../../core/model/internal.ts";
 import type {

@@ -1,5 +1,5 @@
-// The body of `POST /v1/chat/completions` in OpenAI's format: the readers of unchecked JSON, from which its types are inferred. Its meaning is
-// interpreted by request.ts.
+// The body of `POST /v1/chat/completions` in OpenAI's format: the readers of unchecked JSON, from which its types are
+// inferred. Its meaning is interpreted by request.ts.
 //
 // Rules
 //   1. `null` means the same as an absent field.

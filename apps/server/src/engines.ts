@@ -67,12 +67,8 @@ export async function createEngines(
  * Builds the engine of the settings alone, without those of a configuration file. Imports the user's tool modules.
  * Throws as `createEngines`.
  */
-export async function createEngine(
-  settings: Settings,
-  environment: Environment = process.env,
-  warn?: WarnTools,
-): Promise<Engine> {
-  return builtInEngine(settings, environment, await loadTools(settings.tools.value, warn));
+export async function createEngine(settings: Settings, environment: Environment = process.env): Promise<Engine> {
+  return builtInEngine(settings, environment, await loadTools(settings.tools.value));
 }
 
 function builtInEngine(settings: Settings, environment: Environment, userTools: readonly Tool[]): Engine {

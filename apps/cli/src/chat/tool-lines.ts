@@ -45,12 +45,12 @@ export function calledText(name: string, args: JsonObject, colours: Colours): st
   return colours.bold(safeLine(name)) + (argsText === "" ? "" : ` ${colours.dim(argsText)}`);
 }
 
-function argumentsText(args: JsonObject, width = 60): string {
+function argumentsText(args: JsonObject): string {
   return fit(
     Object.entries(args)
       .map(([name, value]) => `${safeLine(visibleText(name))}: ${brief(visible(value), 30)}`)
       .join(", "),
-    width,
+    60,
   );
 }
 

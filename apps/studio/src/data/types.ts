@@ -1,8 +1,7 @@
 // Types of the values that the client returns. The entry point `everturn/client` exports the functions, and these names
 // are derived from them.
 
-import type { EverturnClient } from "everturn/client";
-import type { JsonObject } from "everturn/model";
+import type { Conversation, EverturnClient } from "everturn/client";
 
 /** A session in the list. */
 export type SessionSummary = Awaited<ReturnType<EverturnClient["list"]>>["items"][number];
@@ -20,9 +19,7 @@ export type PendingCall = SessionSummary["pendingToolCalls"][number];
 export type ShownCall = PendingCall["shown"];
 
 /** A decision without the digest of the call, which the form adds. */
-export type Decision =
-  | { readonly type: "approve"; readonly arguments?: JsonObject }
-  | { readonly type: "deny"; readonly reason?: string };
+export type Decision = Parameters<Conversation["decide"]>[1];
 
 /** A user message as `start` and `continue` accept it. */
 export type UserInput = NonNullable<Parameters<EverturnClient["continue"]>[1]>;

@@ -20,12 +20,11 @@ function takesKeys(target: EventTarget | null): boolean {
   );
 }
 
-/** Registers shortcuts while the component is shown. `isActive: false` switches them off. */
-export function useShortcuts(shortcuts: Shortcuts, isActive = true): void {
+/** Registers shortcuts while the component is shown. */
+export function useShortcuts(shortcuts: Shortcuts): void {
   const newest = useRef(shortcuts);
   newest.current = shortcuts;
   useEffect(() => {
-    if (!isActive) return undefined;
     const pressed = (event: KeyboardEvent): void => {
       if (event.defaultPrevented || event.metaKey || event.ctrlKey || event.altKey || takesKeys(event.target)) return;
       const run = Object.hasOwn(newest.current, event.key) ? newest.current[event.key] : undefined;
@@ -34,7 +33,7 @@ export function useShortcuts(shortcuts: Shortcuts, isActive = true): void {
     };
     addEventListener("keydown", pressed);
     return () => removeEventListener("keydown", pressed);
-  }, [isActive]);
+  }, []);
 }
 
 const isApple = /Mac|iPhone|iPad/.test(navigator.userAgent);

@@ -20,14 +20,13 @@ import type { Clock } from "../../core/clock/clock.ts";
 import type {
   Cancelled,
   Json,
-  JsonObject,
   Message,
   PendingToolCall,
   SessionView,
   TurnEvent,
   TurnSnapshot,
 } from "../../core/model/internal.ts";
-import type { ClientTurn, EverturnClient } from "./types.ts";
+import type { ClientTurn, Decision, EverturnClient } from "./types.ts";
 
 import { systemClock } from "../../core/clock/clock.ts";
 import { TurnView } from "../../core/model/internal.ts";
@@ -86,12 +85,7 @@ export type Conversation = {
    */
   readonly send: (message: string) => Promise<ClientTurn>;
   /** Decides a call of `pending`. Refused with `call_changed` if the call is no longer the one that was shown. */
-  readonly decide: (
-    call: PendingToolCall,
-    decision:
-      | { readonly type: "approve"; readonly arguments?: JsonObject }
-      | { readonly type: "deny"; readonly reason?: string },
-  ) => Promise<ClientTurn>;
+  readonly decide: (call: PendingToolCall, decision: Decision) => Promise<ClientTurn>;
   /** Answers the question of the session, or gives the result of a call of `pending`. */
   readonly answer: (answer: Json, call?: PendingToolCall) => Promise<ClientTurn>;
   /** Adds a message to the open turn at its next checkpoint, or to the next turn. */

@@ -127,10 +127,12 @@ export type ClientChat = {
 };
 
 /** Approval, optionally with other arguments, or denial with a reason that the model reads. */
-export type DecisionAnswer = (
+export type Decision =
   | { readonly type: "approve"; readonly arguments?: JsonObject }
-  | { readonly type: "deny"; readonly reason?: string }
-) & {
+  | { readonly type: "deny"; readonly reason?: string };
+
+/** A decision about a call. */
+export type DecisionAnswer = Decision & {
   /**
    * `digest` of the pending call that was shown to the person who decides. If the call has changed meanwhile, the
    * decision is refused (`call_changed`).

@@ -24,8 +24,8 @@ function conversation(contents: readonly JsonObject[], model?: string): Provider
   return body({ contents: [question, ...contents] }, model);
 }
 
-function declaring(fields: JsonObject, model?: string): ProviderRequest {
-  return body({ tools: [{ functionDeclarations: [{ ...declaration, ...fields }] }] }, model);
+function declaring(fields: JsonObject): ProviderRequest {
+  return body({ tools: [{ functionDeclarations: [{ ...declaration, ...fields }] }] });
 }
 
 const model = (...parts: readonly JsonObject[]): JsonObject => ({ role: "model", parts });

@@ -11,7 +11,7 @@ import type { ApiKey } from "everturn/http";
 export type Outcome = "done" | "forbidden" | "absent" | "taken" | "created" | "unauthorized";
 
 /** What a route needs. */
-export type Need = "read" | "own" | "decide" | "create" | "caller" | "operator" | "open";
+export type Need = "read" | "own" | "decide" | "create" | "caller" | "operator" | "admin" | "open";
 
 export type Values = {
   readonly turnId: string;
@@ -156,6 +156,14 @@ export const rows: readonly Row[] = [
   { route: "GET /overview", need: "operator" },
   { route: "GET /workers", need: "operator" },
   { route: "POST /scenarios/{name}", need: "operator", body: () => ({}), also: [404] },
+  { route: "GET /keys", need: "admin" },
+  { route: "POST /keys", need: "admin", body: () => ({ name: "new" }) },
+  // There is no such key.
+  { route: "POST /keys/{keyId}/rotate", need: "admin", body: () => ({}), also: [404] },
+  { route: "POST /keys/{keyId}/revoke", need: "admin", also: [404] },
+  { route: "GET /audit", need: "admin" },
+  { route: "GET /tenants", need: "admin" },
+  { route: "DELETE /sessions", need: "admin", query: "?owner=zoe" },
   { route: "GET /search", need: "caller", query: "?q=secret" },
   { route: "GET /server", need: "caller" },
   { route: "GET /engines", need: "caller" },
@@ -168,6 +176,7 @@ export async function ask(
   row: Row,
   id: string,
   values: Values,
+  headers: object = {},
 ): Promise<Answer> {
   const [method = "", path = ""] = row.route.split(" ");
   const filled: { readonly [name: string]: string } = {
@@ -176,11 +185,12 @@ export async function ask(
     toolCallId: "c1",
     ordinal: "1",
     inputId: "an-input",
+    keyId: "a-key",
     name: "hello",
     model: "default",
   };
   const target = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => filled[name] ?? "") + (row.query ?? "");
-  return world.send(from, method, target, row.body?.(id, values));
+  return world.send(from, method, target, row.body?.(id, values), headers);
 }
 
 /** Whether an answer is the one that a caller has to get. */
@@ -202,6 +212,11 @@ export function isOutcome(expected: Outcome, answer: Answer, absent: Answer, { r
       // Where nothing is open and nothing can be withdrawn, the answer for a session is that for no session.
       return (status < 300 || also.includes(status)) && (!isAbsent || !route.includes("{id}") || sameForAll.has(route));
   }
+}
+
+/** Whether a route only reads. An export is recorded in the audit log. */
+export function onlyReads({ route }: Row): boolean {
+  return route.startsWith("GET") && !route.endsWith("/record");
 }
 
 const sameForAll = new Set(["GET /ui/chat/{id}/stream", "DELETE /sessions/{id}/inputs/{inputId}"]);

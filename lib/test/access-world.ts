@@ -14,8 +14,11 @@ import { onTestFinished } from "vitest";
 import { firstPart, withoutIds } from "./answer-text.ts";
 import { allDialects } from "./dialects.ts";
 
-/** The kinds of callers. `owner` started all sessions of the tenant `shop`; `anonymous` sends no token. */
-export const kinds = ["owner", "other", "decider", "operator", "stranger", "anonymous"] as const;
+/**
+ * The kinds of callers. `owner` started all sessions of the tenant `shop`; `admin` is an operator that names no tenant;
+ * `anonymous` sends no token.
+ */
+export const kinds = ["owner", "other", "decider", "operator", "stranger", "admin", "anonymous"] as const;
 export type Kind = (typeof kinds)[number];
 
 const tokens: { readonly [K in Exclude<Kind, "anonymous">]: string } = {
@@ -24,6 +27,7 @@ const tokens: { readonly [K in Exclude<Kind, "anonymous">]: string } = {
   decider: "the-token-of-the-decider",
   operator: "the-token-of-the-operator",
   stranger: "the-token-of-another-tenant",
+  admin: "the-token-of-the-administrator",
 };
 
 /**
@@ -121,6 +125,7 @@ export async function accessWorld(settings: WorldSettings = {}) {
     { token: tokens.decider, tenant: "shop", name: "decider" },
     { token: tokens.operator, tenant: "shop", name: "operator", operator: true },
     { token: tokens.stranger, tenant: "elsewhere", name: "owner" },
+    { token: tokens.admin, name: "owner", operator: true },
   ];
   let requests = 0;
   // The sessions are started without the defect.
@@ -135,6 +140,7 @@ export async function accessWorld(settings: WorldSettings = {}) {
   const handler = createHandler({
     sessions,
     auth: mutation === undefined ? keys : mutated,
+    admin: true,
     inspect: { scenarios: [] },
     records: true,
     dialects: allDialects({ default: done }),
@@ -176,8 +182,15 @@ export async function accessWorld(settings: WorldSettings = {}) {
     }
   }
   isSetUp = true;
-  /** All rows of the storage, of all tenants. */
+  const countChanges = database.prepare("SELECT total_changes() AS changes");
+  let known = { changes: "", text: "" };
+  /** All rows of the storage, of all tenants. Read again if the connection, which is the only one, has written. */
   const rows = async (): Promise<string> => {
+    const changes = JSON.stringify(countChanges.get());
+    if (known.changes !== changes) known = { changes, text: await readRows() };
+    return known.text;
+  };
+  const readRows = async (): Promise<string> => {
     const names = Object.keys(storageTables).filter(isTable);
     const found = await host.read(names.map((table) => ({ table, prefix: [] })));
     return JSON.stringify(

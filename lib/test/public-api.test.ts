@@ -25,7 +25,7 @@ describe("public names", () => {
       "./engine": 63,
       "./run": 18,
       "./session": 19,
-      "./runtime": 47,
+      "./runtime": 50,
       "./testing": 37,
       "./quickjs": 1,
       "./quickjs/worker": 0,
@@ -41,12 +41,12 @@ describe("public names", () => {
       "./middleware": 28,
       "./embeddings": 31,
       "./wire": 11,
-      "./http": 22,
+      "./http": 27,
       "./client": 39,
       "./react": 5,
       "./config": 5,
     });
-    expect(names.size).toBe(685);
+    expect(names.size).toBe(693);
   });
 
   test("entry points list their names one by one", () => {

@@ -32,6 +32,7 @@ export type {
   StorageSearch,
   TableSize,
 } from "./rows/storage.ts";
+export type { AuditAction, AuditEntry, AuditPageOptions } from "./rows/audit.ts";
 export type { Limit, RuntimeLimits } from "./rows/limits.ts";
 export type { Completion } from "./accept/tokens.ts";
 export type {

@@ -19,10 +19,13 @@ export { pageLength, readsAtOnce } from "./read/page-budget.ts";
 export { readRecord } from "./replay/replay-turn.ts";
 
 // rows
-export { randomText } from "./rows/digest.ts";
+export { auditRow } from "./rows/audit.ts";
+export type { Changes } from "./rows/batch.ts";
+export { merge } from "./rows/batch.ts";
+export { randomText, sha256 } from "./rows/digest.ts";
 export { withFormat } from "./rows/format.ts";
 export { rowLength, withLargeValues } from "./rows/large-values.ts";
-export { epochOf, nextToken } from "./rows/lease.ts";
+export { epochOf, nextToken, tenYearsMs } from "./rows/lease.ts";
 export { isLimitKey, limitKeyRule } from "./rows/limits.ts";
 export { foldedWords, foldWord, maxIndexedLength, wordPattern } from "./rows/message-words.ts";
 export type { Rollup } from "./rows/values.ts";
@@ -43,7 +46,7 @@ export type { SessionKey } from "./rows/session-key.ts";
 export { keyOf, turnKey } from "./rows/session-key.ts";
 export { storageClock } from "./rows/storage-clock.ts";
 export type { Check, Key, Put, Written } from "./rows/storage.ts";
-export { readValue } from "./rows/stored.ts";
+export { readValue, writeValue } from "./rows/stored.ts";
 export { workItem } from "./rows/work.ts";
 export type { TableName } from "./rows/tables.ts";
 export type { JournalRow, SessionHead, TurnProgress, TurnStart } from "./rows/values.ts";
@@ -61,6 +64,7 @@ export { summary as sessionSummary } from "./sessions/session-summary.ts";
 export type { VerbOptionsWith } from "./drive/durable-options.ts";
 export { verbOptionTable } from "./drive/durable-options.ts";
 export type { TokenAnswer } from "./accept/tokens.ts";
+export { defaultTokenMs } from "./accept/tokens.ts";
 export type { WaitPolicy, Waits } from "./rows/waits.ts";
 
 // Public as StorageBatch, StorageQuery and StorageRow.

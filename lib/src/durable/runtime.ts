@@ -49,9 +49,11 @@ import type {
   SteerInput,
   TurnHandle,
 } from "./drive/types.ts";
+import type { AuditEntry, AuditPageOptions } from "./rows/audit.ts";
 import type { LeaseTimings } from "./rows/lease.ts";
 import type { MessagePageOptions, SessionPageOptions } from "./sessions/browse.ts";
 import type { ForkOptions } from "./sessions/fork.ts";
+import type { TenantPageOptions } from "./sessions/tenants.ts";
 import type { Driven, DriveOptions } from "./work/drive-session.ts";
 import type { Swept, SweepOptions } from "./work/sweep.ts";
 import type { WorkOptions } from "./work/work.ts";
@@ -74,6 +76,7 @@ import { Hub } from "./read/hub.ts";
 import { JoinedReads } from "./read/joined-reads.ts";
 import { pagesInMemory, readsAtOnce } from "./read/page-budget.ts";
 import { PieceWriter, pieceTimings } from "./read/pieces.ts";
+import { auditPage } from "./rows/audit.ts";
 import { randomText } from "./rows/digest.ts";
 import { withFormat } from "./rows/format.ts";
 import { HistoryCache } from "./rows/history-cache.ts";
@@ -84,8 +87,10 @@ import { storageClock } from "./rows/storage-clock.ts";
 import { StoredPinned } from "./rows/stored-pinned.ts";
 import { bookUsage, getSession, listMessages, listSessions, readUsage } from "./sessions/browse.ts";
 import { deleteSession } from "./sessions/delete.ts";
+import { recordExport } from "./sessions/export.ts";
 import { fork } from "./sessions/fork.ts";
 import { attach, typedHandle, watch } from "./sessions/handles.ts";
+import { deleteAllSessions, listTenants } from "./sessions/tenants.ts";
 import { driveSession } from "./work/drive-session.ts";
 import { recover } from "./work/recover.ts";
 import { sweep } from "./work/sweep.ts";
@@ -216,6 +221,16 @@ export type Runtime = {
    */
   readonly delete: (id: string) => Promise<void>;
   /**
+   * Deletes all sessions of the tenant, or those that belong to the caller `owner`, and returns their number. The audit
+   * log keeps a row for each.
+   */
+  readonly deleteAll: (options?: { readonly owner?: string }) => Promise<number>;
+  /**
+   * Returns a page of the names of the tenants that have sessions, in order; `after` is the cursor `next` of the
+   * previous page.
+   */
+  readonly tenants: (options?: TenantPageOptions) => Promise<Page<string>>;
+  /**
    * Creates a session with the messages of this one, or with the first `at` messages, and returns its id.
    * Approvals are not copied while a turn uses them: the call is pending again in the fork. Calls there have
    * idempotency keys of their own.
@@ -268,6 +283,17 @@ export type Runtime = {
    * Completes the call of a token. The first answer is recorded; later ones change nothing, and the result says so.
    */
   readonly complete: (token: string, answer: TokenAnswer) => Promise<Completion>;
+
+  // The audit log.
+
+  /**
+   * Returns a page of the audit log, newest first: decisions, cancels, deletions, exports and changes of keys, with who
+   * did it (`actedBy`), when, and a digest of what it was done to. Of all tenants, unless `tenant` names one. A page that
+   * is filtered may have fewer items than `limit` (default 100) and a `next`.
+   */
+  readonly audit: (options?: AuditPageOptions) => Promise<Page<AuditEntry>>;
+  /** Records in the audit log that a turn was exported. `createHandler` and `everturn show --export` call it. */
+  readonly exported: (id: string, turnId: string) => Promise<void>;
 
   /**
    * What `inspection` of `everturn/http` reads: the storage, the engines, the clock, the tenant, and the name of this
@@ -336,6 +362,11 @@ export type Runtime = {
    * Throws `MisuseError` for a name that is longer than 256 characters.
    */
   readonly calledBy: (caller: string) => Runtime;
+  /**
+   * Returns the same runtime with the name that the audit log records for its verbs; `null`: that of the caller.
+   * `createHandler` names the caller of each request.
+   */
+  readonly actedBy: (actor: string | null) => Runtime;
 };
 
 /**
@@ -405,7 +436,7 @@ export function runtime(options: RuntimeOptions): Runtime {
   const drives = options.drive ?? true;
   const turns = new ActiveTurns(context, drives);
   return runtimeOf(
-    { ...context, turns, tenant: "", limitKey: null, caller: null, drives },
+    { ...context, turns, tenant: "", limitKey: null, caller: null, actor: null, drives },
     { host: options.host, engines, clock, owner: context.owner },
   );
 }
@@ -432,6 +463,10 @@ function runtimeOf(context: VerbContext, source: Omit<InspectedSource, "tenant">
     messages: (...args) => listMessages(context, ...args),
     list: (...args) => listSessions(context, ...args),
     delete: (...args) => deleteSession(context, ...args),
+    deleteAll: (...args) => deleteAllSessions(context, ...args),
+    tenants: (...args) => listTenants(context, ...args),
+    audit: (...args) => auditPage(context.storage, ...args),
+    exported: (...args) => recordExport(context, ...args),
     fork: (...args) => fork(context, ...args),
     usage: (...args) => readUsage(context, ...args),
     book: (...args) => bookUsage(context, ...args),
@@ -453,6 +488,7 @@ function runtimeOf(context: VerbContext, source: Omit<InspectedSource, "tenant">
     tenant: (name) => runtimeOf({ ...context, tenant: name }, source),
     limitedBy: (limitKey) => runtimeOf({ ...context, limitKey: checkedLimitKey(limitKey) }, source),
     calledBy: (caller) => runtimeOf({ ...context, caller: checkedCaller(caller) }, source),
+    actedBy: (actor) => runtimeOf({ ...context, actor }, source),
   };
 }
 

@@ -14,11 +14,15 @@ export type {
   HttpLimits,
   HttpOptions,
   InspectOptions,
+  KeyGrant,
+  NewKey,
   OwnedSession,
   Scenario,
+  StoredKey,
+  StoredKeys,
 } from "./http/internal.ts";
 export type { Inspection } from "./inspect/internal.ts";
 
 export { agUi, aiSdkChat, openaiCompletions } from "./dialects/internal.ts";
-export { createHandler, defaultHttpLimits } from "./http/internal.ts";
+export { createHandler, defaultHttpLimits, storedKeys } from "./http/internal.ts";
 export { inspection, readTurnRecord } from "./inspect/internal.ts";

@@ -16,6 +16,7 @@ export const replies: { readonly [guide: string]: readonly (readonly Reply[])[] 
     ],
     [{ status: 503 }, { status: 429 }, { text: "Hello!" }],
   ],
+  operators: [[{ text: "The Tiber." }]],
   embeddings: [
     [
       {

@@ -777,9 +777,9 @@ describe("[lash 73] [lash 86] tokens", () => {
     const { of } = await waiting("own", "own");
     const tokens = [await of.token("s1", "c0"), await of.token("s1", "c1")];
     await of.submitToolResults("s1", [["c0", "mine"]]);
-    expect(await of.complete(tokens[0] ?? "", { type: "result", value: 1 })).toEqual({ type: "revoked" });
+    expect(await of.complete(tokens[0] ?? "", { type: "result", value: 1 })).toMatchObject({ type: "revoked" });
     await of.delete("s1");
-    expect(await of.complete(tokens[1] ?? "", { type: "result", value: 1 })).toEqual({ type: "revoked" });
+    expect(await of.complete(tokens[1] ?? "", { type: "result", value: 1 })).toMatchObject({ type: "revoked" });
   });
 
   test("are bound to a call and its arguments, and accept the answers of its reason", async () => {
@@ -817,7 +817,7 @@ describe("[lash 73] [lash 86] tokens", () => {
       await of.decide("s1", "c0", { type: "approve" })
     ).result;
     expect((await sessionOf(of)).status).toBe("awaiting_tools");
-    expect(await of.complete(token, { type: "approve" })).toEqual({ type: "revoked" });
+    expect(await of.complete(token, { type: "approve" })).toMatchObject({ type: "revoked" });
     expect(inner.runs).toEqual([{ euros: 1 }]);
   });
 

@@ -8,15 +8,18 @@ import type { JsonObject, Session } from "../../core/model/internal.ts";
 import type { DecisionInput } from "../../core/session/internal.ts";
 import type { VerbContext } from "../drive/context.ts";
 import type { AnswerOptions, TurnHandle } from "../drive/types.ts";
+import type { AuditFact } from "../rows/audit.ts";
 import type { Changes } from "../rows/batch.ts";
+import type { StoredSession } from "../rows/session-write.ts";
 
 import { resolveTools } from "../../core/engine/internal.ts";
 import { MisuseError } from "../../core/model/internal.ts";
 import { decideWith, parseDecision, submitToolResults as submitResults } from "../../core/session/internal.ts";
-import { engineOf } from "../drive/context.ts";
+import { actorOf, engineOf } from "../drive/context.ts";
 import { checkOptions, storedOptions } from "../drive/durable-options.ts";
 import { engineOfSession, existingSession, lastStart, sessionKey } from "../drive/session-rows.ts";
-import { noChanges } from "../rows/batch.ts";
+import { auditRow } from "../rows/audit.ts";
+import { merge, noChanges } from "../rows/batch.ts";
 import { accept, acceptedKey, checkFree, contextContent } from "./accept.ts";
 
 /** An answer to a pending call. */
@@ -44,7 +47,9 @@ export async function submitToolResults(
   options: AnswerOptions<unknown> = {},
 ): Promise<TurnHandle> {
   const submitted: Answer = { change: (session) => submitResults(session, results), denies: false };
-  return answer(context, id, options, submitted, ["submit", results]);
+  return answer(context, id, options, submitted, ["submit", results], {
+    audited: { action: "submit_results", actor: actorOf(context), callIds: results.map(([callId]) => callId) },
+  });
 }
 
 /** Approves a pending call, with its own or edited arguments, or denies it. */
@@ -59,7 +64,28 @@ export async function decide(
   const { type } = parseDecision(decision);
   const content = ["decide", toolCallId, decision];
   const change = { ...decisionAnswer(toolCallId, decision), denies: type === "deny" };
-  return answer(context, id, options, change, content, { isDecision: true });
+  return answer(context, id, options, change, content, {
+    isDecision: true,
+    audited: { action: type, actor: actorOf(context) ?? decision.by ?? null, callIds: [toolCallId] },
+  });
+}
+
+/** The answer as the audit log records it, if a call waits for a decision. Answers to questions are not recorded. */
+export type AuditedAnswer = Pick<AuditFact, "action" | "actor"> & { readonly callIds: readonly string[] };
+
+/** The rows of the audit log for an answer: one for each call that it decides. */
+function auditOf(
+  { clock }: VerbContext,
+  { key, head }: Pick<StoredSession, "key" | "head">,
+  { callIds, ...fact }: AuditedAnswer,
+): Changes {
+  const decided = head.session.pendingToolCalls.filter(
+    ({ id, reason }) => callIds.includes(id) && (reason === "approval" || reason === "outcome_unknown"),
+  );
+  const facts = decided.map(({ id, digest }) => {
+    return auditRow({ ...fact, tenant: key.tenant, sessionId: key.session, target: id, digest }, clock.now());
+  });
+  return merge(...facts);
 }
 
 /**
@@ -72,7 +98,16 @@ export async function answer(
   options: AnswerOptions<unknown>,
   { change, denies }: Answer,
   content: unknown,
-  { also = noChanges, isDecision = false }: { readonly also?: Changes; readonly isDecision?: boolean } = {},
+  {
+    also = noChanges,
+    isDecision = false,
+    audited = null,
+  }: {
+    readonly also?: Changes;
+    readonly isDecision?: boolean;
+    /** Default: the audit log gets no row, as for a deadline, which is no act of a person. */
+    readonly audited?: AuditedAnswer | null;
+  } = {},
 ): Promise<TurnHandle> {
   const stored = storedOptions(options);
   const keyContent = [content, stored, options.engine ?? null, options.continue ?? true, ...contextContent(options)];
@@ -99,7 +134,7 @@ export async function answer(
         key: await acceptedKey(options.key, keyContent),
         continues: last,
         isDecision,
-        also,
+        also: audited === null ? also : merge(also, auditOf(context, before, audited)),
       };
     },
   });

@@ -13,9 +13,11 @@ import type { VerbContext } from "../drive/context.ts";
 import type { SessionKey } from "../rows/session-key.ts";
 
 import { EngineError, MisuseError, ValidationError } from "../../core/model/internal.ts";
-import { readOne } from "../drive/context.ts";
+import { actorOf, readOne } from "../drive/context.ts";
 import { checkOptions, checkTexts } from "../drive/durable-options.ts";
 import { find } from "../drive/session-rows.ts";
+import { auditRow } from "../rows/audit.ts";
+import { merge } from "../rows/batch.ts";
 import { turnKey } from "../rows/session-key.ts";
 import { readValue, writeValue } from "../rows/stored.ts";
 import { attach } from "../sessions/handles.ts";
@@ -67,14 +69,23 @@ export async function cancel(context: VerbContext, id: string, options: CancelOp
     if (status === "ended") return end?.outcome.type === "cancelled" ? "cancelled" : "completion_won";
     if (status === "parked") return "nothing_open";
     if (cancels.length > 0) break;
-    const written = await storage.write({
-      checks: [
-        { table: "turns", key: at, tag: row.tag },
-        { table: "cancels", key: at, tag: null },
-      ],
-      removals: [],
-      puts: [{ table: "cancels", key: at, tag: 0, value: writeValue("cancels", { evidence, at: clock.now() }) }],
-    });
+    const fact = {
+      action: "cancel",
+      actor: actorOf(context),
+      tenant: key.tenant,
+      sessionId: id,
+      target: turn,
+    } as const;
+    const written = await storage.write(
+      merge(auditRow(fact, clock.now()), {
+        checks: [
+          { table: "turns", key: at, tag: row.tag },
+          { table: "cancels", key: at, tag: null },
+        ],
+        removals: [],
+        puts: [{ table: "cancels", key: at, tag: 0, value: writeValue("cancels", { evidence, at: clock.now() }) }],
+      }),
+    );
     if (written.ok) break;
   }
   turns.cancel(key, turn, origin, reason);

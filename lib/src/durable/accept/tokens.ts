@@ -1,5 +1,6 @@
 // Completion of pending calls by token, for webhooks and links in messages. A token is a capability: whoever has it may
-// answer one call, once, while the call is pending with the same arguments, and nothing else. Tokens have 256 random
+// answer one call, once, while the call is pending with the same arguments and the token has not expired, and nothing
+// else. Whoever completes a call with it learns which call it was. Tokens have 256 random
 // bits; the storage holds only their SHA-256 digest, so a leaked database reveals no token, and the lookup by digest
 // needs no constant-time comparison.
 
@@ -15,6 +16,7 @@ import { submitToolResults as submitResults, addUserMessage, parseDecision } fro
 import { readOne } from "../drive/context.ts";
 import { find } from "../drive/session-rows.ts";
 import { randomText, sha256 } from "../rows/digest.ts";
+import { tenYearsMs } from "../rows/lease.ts";
 import { readValue, writeValue } from "../rows/stored.ts";
 import { withPendingQuestion, waitDigest, pendingWait } from "../rows/waits.ts";
 import { checkVersion } from "./accept.ts";
@@ -26,14 +28,18 @@ export type TokenAnswer =
   | { readonly type: "answer"; readonly text: string }
   | DecisionInput;
 
+/** The call of a token. */
+type TokenCall = { readonly tenant: string; readonly sessionId: string; readonly toolCallId: string };
+
 /**
- * The result of `complete`. `completed`: the answer was recorded; `tenant` is that of the session. `already_completed`:
- * the token was used. `revoked`: the call is no longer pending, or has other arguments than when the token was created.
- * `unknown`: there is no such token.
+ * The result of `complete`, with the call of the token. `completed`: the answer was recorded. `already_completed`: the
+ * token was used. `revoked`: the call is no longer pending, or has other arguments than when the token was created.
+ * `expired`: the token has expired. `unknown`: there is no such token.
  */
 export type Completion =
-  | { readonly type: "completed"; readonly tenant: string; readonly turn: TurnHandle }
-  | { readonly type: "already_completed" | "revoked" | "unknown" };
+  | (TokenCall & { readonly type: "completed"; readonly turn: TurnHandle })
+  | (TokenCall & { readonly type: "already_completed" | "revoked" | "expired" })
+  | { readonly type: "unknown" };
 
 /** Options of `token`. */
 export type TokenOptions = {
@@ -41,15 +47,24 @@ export type TokenOptions = {
    * Optimistic concurrency: the verb rejects with a conflict unless the session has this version. Default: no check.
    */
   readonly version?: number;
+  /** How long the token is valid, in milliseconds, up to ten years. Default: 7 days. */
+  readonly ttlMs?: number;
 };
+
+/** How long a token is valid, in milliseconds. */
+export const defaultTokenMs = 7 * 24 * 3_600_000;
 
 /** Creates a token for a pending call or question. Rejects with `not_found` if it is not pending. */
 export async function token(
   context: VerbContext,
   id: string,
   toolCallId: string,
-  { version }: TokenOptions = {},
+  { version, ttlMs = defaultTokenMs }: TokenOptions = {},
 ): Promise<string> {
+  if (!(ttlMs > 0 && ttlMs <= tenYearsMs)) {
+    const message = "token: ttlMs must be a number of milliseconds greater than 0, and up to ten years";
+    throw new MisuseError("invalid_argument", message, { path: ["ttlMs"] });
+  }
   const stored = await find(context, id);
   checkVersion(stored, version);
   const { key, head } = stored;
@@ -72,7 +87,7 @@ export async function token(
   await context.storage.write({
     checks: [{ ...at, tag: null }],
     removals: [],
-    puts: [{ ...at, tag: 0, value }],
+    puts: [{ ...at, tag: 0, value, ttlMs }],
   });
   return token;
 }
@@ -89,12 +104,15 @@ export async function complete(context: VerbContext, token: string, answer: Toke
   const row = await readOne(storage, { table: "tokens", prefix: [digest] });
   if (row === null) return { type: "unknown" };
   const stored = readValue("tokens", row);
-  if (stored.usedAt !== null) return { type: "already_completed" };
+  const named = { tenant: stored.tenant, sessionId: stored.session, toolCallId: stored.call };
+  if (stored.usedAt !== null) return { type: "already_completed", ...named };
+  // Tokens of older releases do not expire.
+  if (row.remainingMs !== null && row.remainingMs <= 0) return { type: "expired", ...named };
   const inTenant = { ...context, tenant: stored.tenant };
   const before = await find(inTenant, stored.session).catch(nullIfNotFound);
   const wait = before === null ? null : pendingWait(before.head.session, stored.call);
-  if (before === null || wait === null) return { type: "revoked" };
-  if ((await waitDigest(wait, before.head)) !== stored.digest) return { type: "revoked" };
+  if (before === null || wait === null) return { type: "revoked", ...named };
+  if ((await waitDigest(wait, before.head)) !== stored.digest) return { type: "revoked", ...named };
   if (!stored.answers.some((type) => type === answer.type)) {
     throw new MisuseError("invalid_argument", `this token takes ${stored.answers.join(" or ")}, not ${answer.type}`);
   }
@@ -102,14 +120,21 @@ export async function complete(context: VerbContext, token: string, answer: Toke
   const also: Changes = {
     checks: [{ table: "tokens", key: [digest], tag: row.tag }],
     removals: [],
-    puts: [{ table: "tokens", key: [digest], tag: row.tag + 1, value: used }],
+    puts: [{ table: "tokens", key: [digest], tag: row.tag + 1, value: used, ttlMs: row.remainingMs }],
   };
   try {
     // Conditional on the version that was read above.
     const { version } = before;
     const change = changeOf(stored.call, answer);
-    const turn = await answerCall(inTenant, stored.session, { version }, change, null, { also });
-    return { type: "completed", tenant: stored.tenant, turn };
+    const { type: action } = answer;
+    const audited = {
+      action: action === "approve" || action === "deny" ? action : "submit_results",
+      // Whoever has the token.
+      actor: "token",
+      callIds: [stored.call],
+    } as const;
+    const turn = await answerCall(inTenant, stored.session, { version }, change, null, { also, audited });
+    return { type: "completed", ...named, turn };
   } catch (error) {
     if (!(error instanceof RuntimeError) || error.reason !== "conflict") throw error;
     // Another answer was recorded first, with this token or without it: read again.

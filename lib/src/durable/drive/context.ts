@@ -80,8 +80,15 @@ export type VerbContext = RuntimeContext & {
   readonly limitKey: string | null;
   /** The caller of the verbs (`Runtime.calledBy`); `null`: a program calls them for itself. */
   readonly caller: string | null;
+  /** Who the audit log names (`Runtime.actedBy`); `null`: the caller, if there is one. */
+  readonly actor: string | null;
   readonly turns: ActiveTurns;
 };
+
+/** Who the audit log names for a verb; `null`: a program that gave no name. */
+export function actorOf({ actor, caller }: Pick<VerbContext, "actor" | "caller">): string | null {
+  return actor ?? caller;
+}
 
 /**
  * Returns the storage unchanged. Throws `volatile_storage` if `required` is `"durable"` and the rows of the storage do

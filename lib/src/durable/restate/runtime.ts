@@ -43,7 +43,7 @@ export type SendLaterOptions = Omit<MessageOptions, "output"> & {
 };
 
 /** A {@link Runtime} whose turns are driven by Restate. */
-export type RestateRuntime = Omit<Runtime, "tenant" | "limitedBy"> & {
+export type RestateRuntime = Omit<Runtime, "tenant" | "limitedBy" | "calledBy" | "actedBy"> & {
   /**
    * Sends a message to a session later: Restate holds it until then. Then it is sent like `send`. `key` makes the call
    * idempotent. Unlike the verbs, it rejects if Restate cannot be reached, because nothing is stored yet. Throws
@@ -54,6 +54,10 @@ export type RestateRuntime = Omit<Runtime, "tenant" | "limitedBy"> & {
   readonly tenant: (name: string) => RestateRuntime;
   /** Returns this runtime with a limit key for the turns of its verbs. */
   readonly limitedBy: (limitKey: string) => RestateRuntime;
+  /** Returns this runtime for one caller of the tenant. */
+  readonly calledBy: (caller: string) => RestateRuntime;
+  /** Returns this runtime with the name that the audit log records. */
+  readonly actedBy: (actor: string | null) => RestateRuntime;
 };
 
 /**
@@ -170,5 +174,7 @@ function runtimeOf(context: Context): RestateRuntime {
     },
     tenant: (name) => runtimeOf({ ...context, sessions: sessions.tenant(name), tenant: name }),
     limitedBy: (limitKey) => runtimeOf({ ...context, sessions: sessions.limitedBy(limitKey) }),
+    calledBy: (caller) => runtimeOf({ ...context, sessions: sessions.calledBy(caller) }),
+    actedBy: (actor) => runtimeOf({ ...context, sessions: sessions.actedBy(actor) }),
   };
 }

@@ -101,6 +101,10 @@ const currentTables = {
    * start, in milliseconds. `scope`: a tenant, or all tenants. The tag counts the folds.
    */
   rollups: [integer("length"), integer("period"), text("scope")],
+  /** API keys by id (`serve/http/keys.ts`). The value has the digest of the secret. The row expires with the key. */
+  keys: [text("id")],
+  /** The audit log, append-only (`audit.ts`). `at`: the time of the storage, in milliseconds. */
+  audit: [integer("at"), text("id")],
 } as const satisfies { readonly [name: string]: readonly Column[] };
 
 /**

@@ -468,6 +468,19 @@ const rollupFields = {
 /** The sums of a period: by engine, by tool, and, in rows of all tenants, by tenant. */
 export type Rollup = Infer<typeof rollupFields>;
 
+const auditFields = {
+  /** What was done. A text, so that a release can add actions. */
+  action: required(string),
+  /** Who did it: the name of a caller or of a program; `null`: a program that gave no name. */
+  actor: fallback(nullable(string), null),
+  tenant: fallback(string, ""),
+  session: fallback(nullable(string), null),
+  /** The id of the call, the turn, the key or the user. */
+  target: fallback(nullable(string), null),
+  /** A digest of what it was done to: nothing can be read from it. */
+  digest: fallback(nullable(string), null),
+};
+
 /** The shapes of values, by table. Rows of the other tables have an empty value or an opaque text. */
 export const shapes = {
   sessions: object(headFields),
@@ -521,6 +534,24 @@ export const shapes = {
   slots: object({ tenant: required(string), session: required(string), turn: required(string) }),
   leases: object(leaseFields),
   pieces: object(pieceFields),
+  /** An API key. */
+  keys: object({
+    /** SHA-256 of the secret, in hex. */
+    digest: required(string),
+    name: required(string),
+    /** `null`: the key names no tenant. */
+    tenant: fallback(nullable(string), null),
+    /** `null`: all. */
+    scopes: fallback(nullable(array(string)), null),
+    /** `null`: all. */
+    engines: fallback(nullable(array(string)), null),
+    operator: fallback(boolean, false),
+    context: fallback(jsonObject, emptyObject),
+    createdAt: required(number),
+    /** In milliseconds; `null`: the key is not revoked. */
+    revokedAt: fallback(nullable(number), null),
+  }),
+  audit: object(auditFields),
   rollup_lines: object(rollupFields),
   rollups: object(rollupFields),
 };

@@ -9,9 +9,10 @@ import type { Check, Removal, Row } from "../rows/storage.ts";
 import type { OpenTurn, TurnStart } from "../rows/values.ts";
 
 import { newSession } from "../../core/model/internal.ts";
-import { readOne } from "../drive/context.ts";
+import { actorOf, readOne } from "../drive/context.ts";
 import { headOf, lastStart, readSession, sessionKey } from "../drive/session-rows.ts";
-import { merge } from "../rows/batch.ts";
+import { auditRow } from "../rows/audit.ts";
+import { merge, noChanges } from "../rows/batch.ts";
 import { nextToken, releasePut } from "../rows/lease.ts";
 import { freedScopes, limitRemovals } from "../rows/limits.ts";
 import { isOwnPinned } from "../rows/own-pinned.ts";
@@ -31,14 +32,18 @@ import { readableHead } from "./browse.ts";
  * names of cached replies by the cache. Pinned configurations of engines are shared, and hold nothing of a session. The
  * branches of a chat are deleted with it, also one that was created meanwhile.
  */
-export async function deleteSession(context: VerbContext, id: string): Promise<void> {
-  await deleteOne(context, id);
+export async function deleteSession(
+  context: VerbContext,
+  id: string,
+  { isAudited = true }: { readonly isAudited?: boolean } = {},
+): Promise<void> {
+  await deleteOne(context, id, isAudited);
   const key = sessionKey(context, id);
   for (let branches = await branchesOf(context, key); branches.length > 0; branches = await branchesOf(context, key))
-    for (const branch of branches) await deleteSession(context, branch);
+    for (const branch of branches) await deleteSession(context, branch, { isAudited });
 }
 
-async function deleteOne(context: VerbContext, id: string): Promise<void> {
+async function deleteOne(context: VerbContext, id: string, isAudited: boolean): Promise<void> {
   const { storage, clock, histories, owner } = context;
   const key = sessionKey(context, id);
   for (;;) {
@@ -49,8 +54,16 @@ async function deleteOne(context: VerbContext, id: string): Promise<void> {
     const before = { ...stored, head: { ...stored.head, sequence } };
     const fencing = releasePut(keyOf(key), { owner: owner(), token: nextToken(lease?.tag ?? 0, clock.random()) });
     const open = await openTurnOf(context, key);
+    // The digest of the history, which says what was deleted to whoever has a copy of it.
+    const fact = {
+      action: "delete",
+      actor: actorOf(context),
+      ...key,
+      sessionId: id,
+      digest: stored.head.digest,
+    } as const;
     const written = await storage.write(
-      merge(deleteRows(before, newSession({ id })), {
+      merge(isAudited ? auditRow(fact, clock.now()) : noChanges, deleteRows(before, newSession({ id })), {
         checks: [{ table: "leases", key: keyOf(key), tag: lease?.tag ?? null }, ...check],
         removals: [
           ...(await deadlineRemovals(context, before)),

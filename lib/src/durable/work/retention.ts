@@ -122,7 +122,7 @@ async function removeSession(
   if (head.changedAt > horizon) return postpone(context, item, head.changedAt);
   if (head.turn !== null || waits(head)) return postpone(context, item, now);
   const { tenant, session } = item.key;
-  await deleteSession({ ...context, tenant }, session);
+  await deleteSession({ ...context, tenant }, session, { isAudited: false });
   await context.storage.write({ ...noChanges, removals: [workRemoval(item)] });
   return "done";
 }

@@ -14,13 +14,14 @@ export type {
 } from "./operation.ts";
 export { recoverFailed } from "./recover-failed.ts";
 export { scopes, withoutBody } from "./operation.ts";
-export type { Completed, ExportedTurn } from "./results.ts";
+export type { Completed, ExportedTurn, KeyView } from "./results.ts";
 export { resultRef } from "./results.ts";
 export { resultSchemas } from "./result-schemas.ts";
 export type { ScenarioView, ServerView } from "./server-view.ts";
 export type { TurnOptions, WhenBusy } from "./turn-options.ts";
 
 // operations
+export { adminOperations } from "./admin-operations.ts";
 export { inspectionOperations, recordOperations } from "./inspection-operations.ts";
 export { processOperations, sessionOperations } from "./session-operations.ts";
 export { turnOperations } from "./turn-operations.ts";

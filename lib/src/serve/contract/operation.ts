@@ -78,8 +78,8 @@ type Declared<Query, Result, Use> = {
   /** The scope that a caller needs. Without one, the operation does not compile. */
   readonly scope: OperationScope;
   /**
-   * Concerns other callers or the process: only for operators whose key does not list engines. Default: false, a caller
-   * reaches what belongs to it.
+   * Concerns other callers or the process: only for operators whose key does not list engines. With the scope `admin`
+   * it concerns all tenants: only for operators that name none. Default: false, a caller reaches what belongs to it.
    */
   readonly operator?: boolean;
   /** Default: the query is ignored. */
@@ -114,10 +114,10 @@ export function post<const Path extends string, Result, Body, Use extends Uses>(
   return { ...fields, method: "POST", path };
 }
 
-export function remove<const Path extends string, Result, Use extends Uses = "page">(
+export function remove<const Path extends string, Result, Use extends Uses = "page", Query = object>(
   path: Path,
-  fields: Declared<object, Result, Use>,
-): Operation<Path, object, null, Result, Use> {
+  fields: Declared<Query, Result, Use>,
+): Operation<Path, Query, null, Result, Use> {
   return { ...fields, method: "DELETE", path, body: withoutBody };
 }
 

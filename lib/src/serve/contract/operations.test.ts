@@ -5,6 +5,7 @@ import type { AnyOperation } from "./internal.ts";
 import { expect, test } from "vitest";
 
 import {
+  adminOperations,
   inspectionOperations,
   processOperations,
   recordOperations,
@@ -17,6 +18,7 @@ const operations: readonly (readonly [string, AnyOperation])[] = [
   turnOperations,
   recordOperations,
   inspectionOperations,
+  adminOperations,
   processOperations,
 ].flatMap((table) => Object.entries<AnyOperation>(table));
 
@@ -26,12 +28,15 @@ const named = (matches: (operation: AnyOperation) => boolean) =>
 test("operations that use no permit are these: the memory of all others is bounded", () => {
   expect(named(({ uses }) => uses === "nothing")).toEqual([
     "complete",
+    "createKey",
     "deleteSession",
     "forkSession",
     "getServer",
     "health",
     "listEngines",
     "recoverSession",
+    "revokeKey",
+    "rotateKey",
     "startScenario",
   ]);
 });
@@ -43,8 +48,10 @@ test("operations without authentication are these", () => {
 test("requests that a client may not repeat are these", () => {
   expect(named(({ idempotent }) => idempotent === "never")).toEqual([
     "complete",
+    "createKey",
     "forkSession",
     "recoverSession",
+    "rotateKey",
     "startScenario",
   ]);
 });
@@ -57,11 +64,12 @@ test("the scope of an operation follows from what it does", () => {
 });
 
 test("operations that concern other callers or the process are these", () => {
-  expect(named(({ operator }) => operator === true)).toEqual([
+  expect(named(({ operator, scope }) => operator === true && scope !== "admin")).toEqual([
     "getOverview",
     "getUsageWithoutSession",
     "listWorkers",
     "startScenario",
   ]);
+  expect(named(({ scope }) => scope === "admin")).toEqual(Object.keys(adminOperations).toSorted());
   expect(named(({ scope, operator }) => scope === "admin" && operator !== true)).toEqual([]);
 });

@@ -7,6 +7,7 @@ import type { Described } from "./schema.ts";
 
 import { knownHaltedReasons, pendingReasons, sessionStatuses } from "../../core/model/internal.ts";
 import { turnStatuses } from "../../core/model/parse/reading.ts";
+import { scopes } from "./operation.ts";
 import { resultRef } from "./results.ts";
 import { about, anyObject, anything, count, decimal, flag, list, orNull, record, text, words } from "./schema.ts";
 
@@ -121,8 +122,11 @@ export const resultSchemas: { readonly [N in keyof Results]: Described<Results[N
   WithdrawAnswer: record({
     result: words(["cancelled", "already_claimed", "already_taken", "already_cancelled", "not_found"]),
   }),
-  TokenAnswer: record({ token: text }),
-  CompletionAnswer: record({ result: words(["completed", "already_completed", "revoked", "unknown"]) }),
+  TokenAnswer: record({ "token sessionId toolCallId": text, expiresInMs: count }),
+  CompletionAnswer: record({
+    result: words(["completed", "already_completed", "revoked", "expired", "unknown"]),
+    "sessionId toolCallId": orNull(text),
+  }),
   ServerView: record(
     {
       version: text,
@@ -241,5 +245,24 @@ export const resultSchemas: { readonly [N in keyof Results]: Described<Results[N
       }),
     ),
   }),
+  StoredKey: record({
+    "id name": text,
+    tenant: orNull(text),
+    scopes: orNull(list(words(scopes))),
+    engines: orNull(list(text)),
+    operator: flag,
+    context: anyObject,
+    createdAt: count,
+    expiresAt: orNull(count),
+    state: words(["valid", "expired", "revoked"]),
+  }),
+  KeyList: record({ items: list(resultRef("StoredKey")) }),
+  NewKey: record({ key: resultRef("StoredKey"), token: text }),
+  AuditPage: record({
+    items: list(record({ at: count, "id action tenant": text, "actor sessionId target digest": orNull(text) })),
+    next: orNull(text),
+  }),
+  TenantPage: record({ items: list(text), next: orNull(text) }),
+  DeletedSessions: record({ "sessions keys": count }),
   Health: record({ status: words(["ok"]) }),
 };

@@ -25,14 +25,50 @@ import type {
   Withdrawn,
   WorkerView,
 } from "../../core/model/internal.ts";
+import type { Scope } from "./operation.ts";
 import type { Described } from "./schema.ts";
 import type { ServerView } from "./server-view.ts";
 
 /** A turn record as one JSON value; `replayTurn` of `everturn/testing` replays it. */
 export type ExportedTurn = { readonly everturn: "turn_record"; readonly version: number; readonly data: JsonObject };
 
-/** The result of `complete`. `revoked`: the call is no longer pending, or has other arguments. */
-export type Completed = "completed" | "already_completed" | "revoked" | "unknown";
+/**
+ * The result of `complete`. `revoked`: the call is no longer pending, or has other arguments. `expired`: the token has
+ * expired.
+ */
+export type Completed = "completed" | "already_completed" | "revoked" | "expired" | "unknown";
+
+/** An API key without its secret. */
+export type KeyView = {
+  readonly id: string;
+  readonly name: string;
+  /** `null`: the key names no tenant. */
+  readonly tenant: string | null;
+  /** `null`: all, and `admin` for operators only. */
+  readonly scopes: readonly Scope[] | null;
+  /** `null`: all. */
+  readonly engines: readonly string[] | null;
+  readonly operator: boolean;
+  readonly context: JsonObject;
+  /** In milliseconds, by the clock of the storage. */
+  readonly createdAt: number;
+  /** `null`: the key does not expire. */
+  readonly expiresAt: number | null;
+  readonly state: "valid" | "expired" | "revoked";
+};
+
+/** A row of the audit log. */
+type AuditView = {
+  /** In milliseconds, by the clock of the storage. */
+  readonly at: number;
+  readonly id: string;
+  readonly action: string;
+  readonly actor: string | null;
+  readonly tenant: string;
+  readonly sessionId: string | null;
+  readonly target: string | null;
+  readonly digest: string | null;
+};
 
 /** A list that has one page. */
 type Items<T> = { readonly items: readonly T[] };
@@ -59,8 +95,19 @@ export type Results = {
   readonly CancelAnswer: { readonly result: Cancelled };
   readonly SteerAnswer: { readonly inputId: string; readonly turnId: string };
   readonly WithdrawAnswer: { readonly result: Withdrawn };
-  readonly TokenAnswer: { readonly token: string };
-  readonly CompletionAnswer: { readonly result: Completed };
+  readonly TokenAnswer: {
+    readonly token: string;
+    readonly sessionId: string;
+    readonly toolCallId: string;
+    /** How long the token is valid, in milliseconds. */
+    readonly expiresInMs: number;
+  };
+  readonly CompletionAnswer: {
+    readonly result: Completed;
+    /** The call of the token; `null`: there is no such token. */
+    readonly sessionId: string | null;
+    readonly toolCallId: string | null;
+  };
   readonly ServerView: ServerView;
   readonly EngineList: Items<EngineView>;
   readonly TurnPage: Page<TurnSummaryView>;
@@ -72,6 +119,12 @@ export type Results = {
   readonly ScenarioStarted: { readonly sessionId: string };
   readonly Overview: Overview;
   readonly SearchHitList: Items<SearchHit>;
+  readonly StoredKey: KeyView;
+  readonly KeyList: Items<KeyView>;
+  readonly NewKey: { readonly key: KeyView; readonly token: string };
+  readonly AuditPage: Page<AuditView>;
+  readonly TenantPage: Page<string>;
+  readonly DeletedSessions: { readonly sessions: number; readonly keys: number };
   readonly Health: { readonly status: "ok" };
 };
 

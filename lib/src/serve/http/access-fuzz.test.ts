@@ -10,7 +10,7 @@ import { expect, test } from "vitest";
 import { accessWorld, allowAll, deciderRules, sessionIds } from "../../../test/access-world.ts";
 
 /** Callers with a token. */
-const callers = ["owner", "other", "decider", "operator", "stranger"] as const;
+const callers = ["owner", "other", "decider", "operator", "stranger", "admin", "intruder"] as const;
 type Sender = (typeof callers)[number];
 
 const scopeSets = ["all", "read", "write", "decide"] as const;
@@ -24,11 +24,12 @@ const keys: readonly ApiKey[] = callers.flatMap((name) =>
   scopeSets.flatMap((scopes) =>
     (["every", "another"] as const).map((engines) => ({
       token: tokenOf({ kind: name, scopes, engines }),
-      // A stranger has the name of the owner in another tenant.
-      name: name === "stranger" ? "owner" : name,
-      tenant: name === "stranger" ? "elsewhere" : "shop",
-      ...(name === "operator" ? { operator: true } : {}),
-      ...(scopes === "all" ? {} : { scopes: [scopes] }),
+      // A stranger has the name of the owner in another tenant, as have administrators.
+      name: ["stranger", "admin", "intruder"].includes(name) ? "owner" : name,
+      // Administrators name the tenant with each request, and intruders try to.
+      ...(name === "admin" ? {} : { tenant: ["stranger", "intruder"].includes(name) ? "elsewhere" : "shop" }),
+      ...(["operator", "admin", "intruder"].includes(name) ? { operator: true } : {}),
+      ...(scopes === "all" ? {} : { scopes: name === "admin" ? [scopes, "admin" as const] : [scopes] }),
       ...(engines === "every" ? {} : { engines: ["spare"] }),
     })),
   ),
@@ -74,7 +75,10 @@ const action: fc.Arbitrary<Action> = fc.oneof(
 
 const sent: fc.Arbitrary<Sent> = fc.record({
   // Callers with rights are more frequent, so that many requests are accepted.
-  kind: fc.constantFrom("owner", "owner", "owner", "operator", "operator", "operator", "decider", "other", "stranger"),
+  kind: fc.constantFrom(
+    ...(["owner", "owner", "owner", "operator", "operator", "admin", "admin", "admin"] as const),
+    ...(["decider", "other", "stranger", "intruder"] as const),
+  ),
   scopes: fc.constantFrom("all" as const, "all", "all", "all", "all", "all", "all", "all", "read", "write", "decide"),
   engines: fc.constantFrom("every" as const, "every", "every", "every", "every", "every", "every", "every", "another"),
   session: fc.constantFrom(...sessionIds, "pending", "pending"),
@@ -103,6 +107,7 @@ function isAllowed({ kind, scopes, engines, action: asked }: Sent, waits: Waits)
   if (scopes !== "all" && !needed.includes(scopes)) return false;
   switch (kind) {
     case "operator":
+    case "admin":
       return true;
     case "owner":
       return need !== "decide" || !waitsForDecision;
@@ -110,6 +115,7 @@ function isAllowed({ kind, scopes, engines, action: asked }: Sent, waits: Waits)
       return waitsForDecision && need !== "own";
     case "other":
     case "stranger":
+    case "intruder":
       return false;
   }
 }
@@ -145,7 +151,8 @@ async function play(requests: readonly Sent[], settings: WorldSettings): Promise
     if (isMisplaced) continue;
     if (!isAllowed(request, { forDecision: waitsForDecision, forResult })) {
       if (isAccepted) counts.violations.push(`accepted: ${text}`);
-      const mustHide = kind !== "owner" && kind !== "operator" && !(kind === "decider" && waitsForDecision);
+      const mustHide =
+        kind !== "owner" && kind !== "operator" && kind !== "admin" && !(kind === "decider" && waitsForDecision);
       if (mustHide && answer.raw.includes("secret")) counts.violations.push(`disclosed: ${text}`);
     } else if (answer.status === 403 || (request.action.need === "read" && hidesSession(request, answer))) {
       counts.violations.push(`refused: ${text}`);
@@ -175,9 +182,15 @@ async function settled(world: Awaited<ReturnType<typeof accessWorld>>): Promise<
   }
 }
 
-async function send(world: Awaited<ReturnType<typeof accessWorld>>, request: Sent) {
-  const { session, action: asked } = request;
+async function send(access: Awaited<ReturnType<typeof accessWorld>>, request: Sent) {
+  const { kind, session, action: asked } = request;
   const key = { token: tokenOf(request) };
+  const tenant = kind === "admin" || kind === "intruder" ? { "everturn-tenant": "shop" } : {};
+  const world = {
+    ...access,
+    send: (from: typeof key, method: string, path: string, body?: unknown) =>
+      access.send(from, method, path, body, tenant),
+  };
   const path = `/sessions/${session}`;
   switch (asked.need) {
     case "read":

@@ -8,32 +8,35 @@ import type { ApiKey } from "everturn/http";
 
 import { expect, test } from "vitest";
 
-import { ask, isOutcome, rows, valuesOf } from "../../../test/access-rows.ts";
+import { ask, isOutcome, onlyReads, rows, valuesOf } from "../../../test/access-rows.ts";
 import { accessWorld } from "../../../test/access-world.ts";
 import {
+  adminOperations,
   inspectionOperations,
   processOperations,
   recordOperations,
+  scopes,
   sessionOperations,
   turnOperations,
 } from "../contract/internal.ts";
 
 /** The declarations of the API by method and path. */
 const declared: ReadonlyMap<string, AnyOperation> = new Map(
-  [sessionOperations, turnOperations, recordOperations, inspectionOperations, processOperations]
+  [sessionOperations, turnOperations, recordOperations, inspectionOperations, adminOperations, processOperations]
     .flatMap((table) => Object.values<AnyOperation>(table))
     .map((operation) => [`${operation.method} ${operation.path}`, operation]),
 );
 
 const scopeSets: readonly (readonly Scope[])[] = [["read"], ["write"], ["decide"], ["read", "write", "decide"]];
 
-type MatrixKey = ApiKey & { readonly scopes: readonly Scope[] };
+/** `acts`: the tenant that its requests name (`Everturn-Tenant`). */
+type MatrixKey = ApiKey & { readonly scopes: readonly Scope[]; readonly acts?: string };
 
 /** The engines of a key: all, those of the sessions and the default one, or another one. */
 const engineLists = [undefined, ["default", "pending", "manual", "done"], ["spare"]];
 
-/** All keys: scopes x owner x engines x tenant. */
-const keys: readonly MatrixKey[] = ["owner", "other", "decider", "operator"].flatMap((name) =>
+/** The keys of callers that name a tenant: scopes x owner x engines x tenant. */
+const tenantKeys: readonly MatrixKey[] = ["owner", "other", "decider", "operator"].flatMap((name) =>
   [...scopeSets, ...(name === "operator" ? [["admin"] as const] : [])].flatMap((scopes) =>
     engineLists.flatMap((engines) =>
       ["shop", "elsewhere"].map((tenant) => ({
@@ -47,6 +50,28 @@ const keys: readonly MatrixKey[] = ["owner", "other", "decider", "operator"].fla
     ),
   ),
 );
+
+/** The keys of operators: scopes x engines x own tenant x tenant that the request names. */
+const adminKeys: readonly MatrixKey[] = [["read"], ["admin"], ["admin", "read"], ["admin", ...scopes.slice(0, 3)]]
+  .map((listed) => scopes.filter((scope) => listed.includes(scope)))
+  .flatMap((listed) =>
+    engineLists.flatMap((engines) =>
+      ([undefined, "shop"] as const).flatMap((tenant) =>
+        ([undefined, "shop"] as const).map((acts) => ({
+          token: `token-admin-${listed.join("-")}-${engines?.at(-1) ?? "every"}-${tenant}-${acts}`,
+          // The name of a user of the tenant.
+          name: "owner",
+          operator: true,
+          scopes: listed,
+          ...(tenant === undefined ? {} : { tenant }),
+          ...(engines === undefined ? {} : { engines }),
+          ...(acts === undefined ? {} : { acts }),
+        })),
+      ),
+    ),
+  );
+
+const keys = [...tenantKeys, ...adminKeys];
 
 /** Whether the scopes of a key are enough for the row: `answer` needs the one of what is answered. */
 function hasScopes({ scopes }: MatrixKey, declaredScope: OperationScope, { need, route }: Row): boolean {
@@ -62,10 +87,14 @@ function expected(key: MatrixKey, row: Row, scope: OperationScope): Outcome {
   const isOperator = key.operator === true;
   const hasAnother = key.engines?.includes("spare") === true;
   if (need === "open") return "done";
+  if (need === "admin" && (!isOperator || key.engines !== undefined || key.tenant !== undefined)) return "forbidden";
+  if (need === "admin" && !hasScopes(key, scope, row)) return "forbidden";
   if (need === "operator") {
-    if (!isOperator || key.engines !== undefined) return "forbidden";
-    return hasScopes(key, scope, row) ? "done" : "forbidden";
+    if (!isOperator || key.engines !== undefined || !hasScopes(key, scope, row)) return "forbidden";
+    return actsInVain(key) ? "forbidden" : "done";
   }
+  if (actsInVain(key)) return "forbidden";
+  if (need === "admin") return "done";
   const mayCall = scope === "answer" ? key.scopes.some((one) => one === "write" || one === "decide") : null;
   if (mayCall === false) return "forbidden";
   if (mayCall === null && !hasScopes(key, scope, row)) return "forbidden";
@@ -74,7 +103,7 @@ function expected(key: MatrixKey, row: Row, scope: OperationScope): Outcome {
   // A message to a chat that does not exist starts it.
   if (need === "create" && right === "none") {
     if (!hasScopes(key, scope, row)) return "forbidden";
-    return key.tenant === "shop" ? "taken" : "created";
+    return tenantOf(key) === "shop" ? "taken" : "created";
   }
   if (right === "none") return "absent";
   if (hasAnother) return "forbidden";
@@ -83,8 +112,18 @@ function expected(key: MatrixKey, row: Row, scope: OperationScope): Outcome {
   return need === "decide" && !isOperator ? "forbidden" : "done";
 }
 
-function rightOf({ tenant, name, operator }: MatrixKey, { on }: Row): "own" | "read" | "none" {
-  if (tenant !== "shop") return "none";
+/** Whether the key names a tenant with its requests and may not. */
+function actsInVain({ acts, tenant, scopes: listed }: MatrixKey): boolean {
+  return acts !== undefined && (tenant !== undefined || !listed.includes("admin"));
+}
+
+function tenantOf({ tenant, acts }: MatrixKey): string | undefined {
+  return tenant ?? acts;
+}
+
+function rightOf(key: MatrixKey, { on }: Row): "own" | "read" | "none" {
+  const { name, operator } = key;
+  if (tenantOf(key) !== "shop") return "none";
   if (operator === true || name === "owner") return "own";
   // Who decides sees the session with the approval only.
   return name === "decider" && (on ?? "pending") === "pending" ? "read" : "none";
@@ -137,13 +176,14 @@ test.each(rows.map((row, index) => [row.route, row.need, index] as const))(
       const full = changes ? await accessWorld(settings) : shared.full;
       const empty = outcome === "created" ? await accessWorld({ ...settings, hasData: false }) : shared.empty;
       const before = await full.rows();
-      const answer = await ask(full, key, row, id, changes ? await valuesOf(full, id) : values);
-      const absent = await ask(empty, key, row, id, values);
+      const headers = key.acts === undefined ? {} : { "everturn-tenant": key.acts };
+      const answer = await ask(full, key, row, id, changes ? await valuesOf(full, id) : values, headers);
+      const absent = outcome === "forbidden" ? answer : await ask(empty, key, row, id, values, headers);
       const place = `${route}: ${key.token}`;
       const isExpected =
         outcome === "absent" && row.model === true ? answer.status === 404 : isOutcome(outcome, answer, absent, row);
       expect(isExpected, `${place} is ${outcome}: ${answer.status} ${answer.text}`).toBe(true);
-      if (isRefused || route.startsWith("GET")) expect(await full.rows(), place).toBe(before);
+      if (isRefused || onlyReads(row)) expect(await full.rows(), place).toBe(before);
     }
     expect(shared.full.paid).toEqual([]);
   },

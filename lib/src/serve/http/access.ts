@@ -74,7 +74,20 @@ export type CallerInspection = Pick<Inspection, "turns" | "timeline" | "effect" 
 type CallerAccess = { readonly sessions: CallerSessions; readonly inspection: CallerInspection };
 
 /** Verbs that concern other callers, all tenants or the process. */
-type OperatorVerb = "source" | "work" | "lease" | "drive" | "sweep" | "close" | "tenant" | "limitedBy" | "calledBy";
+type OperatorVerb =
+  | "source"
+  | "work"
+  | "lease"
+  | "drive"
+  | "sweep"
+  | "close"
+  | "tenant"
+  | "tenants"
+  | "deleteAll"
+  | "audit"
+  | "limitedBy"
+  | "calledBy"
+  | "actedBy";
 
 /**
  * The sessions of a tenant and their inspection for one request. `sessions`, `inspection`: those of the tenant. Rights
@@ -178,7 +191,7 @@ function answeringVerbs(rights: SessionRights) {
     checkAnswers: async (id, callIds) => void (await rights.assess({ sessionId: id, callIds })),
     token: (id, callId, options) =>
       rights.answering({ sessionId: id, callIds: [callId], version: options?.version }, (runtime, version) =>
-        runtime.token(id, callId, { version }),
+        runtime.token(id, callId, { ...options, version }),
       ),
   } satisfies Partial<CallerSessions>;
 }
@@ -189,6 +202,7 @@ function readingVerbs(rights: SessionRights, ofCaller: Runtime) {
     get: async (id, ...rest) => (await rights.reading(id)).get(id, ...rest),
     messages: async (id, ...rest) => (await rights.reading(id)).messages(id, ...rest),
     usage: async (id) => (await rights.reading(id)).usage(id),
+    exported: async (id, ...rest) => (await rights.reading(id)).exported(id, ...rest),
     events: (id, options) => {
       // Reading begins with the iteration.
       const events = ofCaller.events(id, options);

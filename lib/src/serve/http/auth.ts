@@ -13,7 +13,15 @@
 //                                     Another token is another caller
 //     the empty string                callers of an `auth` function without a name: they cannot be told apart, and are
 //                                     one caller of their tenant
-//     none                            operators without a name, and `auth: "none"`
+//     none                            operators without a name, operators that name a tenant with a request, and
+//                                     `auth: "none"`
+//
+// Stored keys (keys.ts) have the form of a token that no other token has, so they are looked up first, if the handler
+// has the option `keys`.
+//
+// Failed attempts
+//   An address with too many failed attempts in a minute gets 429, and the storage is not asked about the keys that it
+//   sends, except about those that were valid in this process before: others that share the address go on to work.
 //
 // Invariants
 //   1. Tokens are compared as SHA-256 digests with a constant-time comparison, and every configured key is compared, so
@@ -22,9 +30,12 @@
 //      value other than a caller object authenticates.
 //   3. No token appears in an error message.
 
+import type { Clock } from "../../core/clock/clock.ts";
 import type { JsonObject } from "../../core/model/internal.ts";
 import type { Scope } from "../contract/internal.ts";
+import type { StoredKey, StoredKeys } from "./keys.ts";
 
+import { FairShare } from "../../core/fair/fair-share.ts";
 import { MisuseError } from "../../core/model/internal.ts";
 import { isPlainObject } from "../../core/model/parse/reading.ts";
 import { isLimitKey, limitKeyRule, longestCallerName } from "../../durable/internal.ts";
@@ -88,14 +99,120 @@ export type Auth = "none" | readonly ApiKey[] | ((request: Request) => Caller | 
 const minTokenLength = 16;
 
 /** The caller of a request, and its identity in its tenant; `null`: it has none. */
-export type Authenticated = { readonly caller: Caller; readonly id: string | null };
+export type Authenticated = {
+  readonly caller: Caller;
+  readonly id: string | null;
+  /** The id of its stored key; `null`: it has none. */
+  readonly keyId: string | null;
+};
 
 /** Resolves to the caller of a request, or rejects with 401 (`unauthorized`). */
 export type Authenticate = (request: Request) => Promise<Authenticated>;
 
+/** What authentication uses besides `auth`. */
+export type AuthContext = {
+  /** The stored keys, and the id of the key that a token names; `null`: stored keys are not accepted. */
+  readonly stored: {
+    readonly idOf: (token: string) => string | null;
+    readonly find: StoredKeys["find"];
+  } | null;
+  /** The address of the client; `null`: it is not known, and its failed attempts are not limited. */
+  readonly address: (request: Request) => string | null;
+  readonly clock: Clock;
+};
+
 /** Builds the authentication step of a handler. Throws `MisuseError` if `auth` is not usable. */
-export function authenticator(auth: Auth): Authenticate {
-  if (auth === "none") return async () => ({ caller: { operator: true }, id: null });
+export function authenticator(auth: Auth, { stored, address, clock }: AuthContext): Authenticate {
+  const byRules = authenticatorOf(auth);
+  if (auth === "none") return byRules;
+  const failures = new FailedAttempts(clock);
+  /** Keys that were valid here, by id. */
+  const validIds = new Set<string>();
+  const byKey = async (token: string, id: string, from: string | null): Promise<Authenticated | null> => {
+    if (stored === null) return null;
+    if (from !== null && failures.isLimited(from) && !validIds.has(id)) return null;
+    const key = await stored.find(token);
+    if (key === null) return null;
+    if (validIds.size >= maxValidIds) validIds.clear();
+    validIds.add(id);
+    return { caller: callerOf(key), id: key.name, keyId: id };
+  };
+  return async (request) => {
+    const token = bearerToken(request);
+    const id = token === null ? null : (stored?.idOf(token) ?? null);
+    const from = address(request);
+    try {
+      if (token === null || id === null) return await byRules(request);
+      const authenticated = await byKey(token, id, from);
+      if (authenticated !== null) return authenticated;
+      throw unauthorized("the key is not valid: it is unknown, revoked or expired");
+    } catch (error) {
+      if (from === null || !(error instanceof HttpError) || error.reason !== "unauthorized") throw error;
+      if (!failures.isLimited(from)) {
+        failures.count(from);
+        throw error;
+      }
+      const message = "too many failed attempts to authenticate from this address; try again later";
+      throw new HttpError("too_many_requests", message, { headers: { "retry-after": `${failures.secondsLeft}` } });
+    }
+  };
+}
+
+/** How many ids of valid keys a process remembers. */
+const maxValidIds = 10_000;
+
+function callerOf({ name, tenant, scopes: listed, engines, operator, context }: StoredKey): Caller {
+  return {
+    name,
+    context,
+    operator,
+    ...(tenant === null ? {} : { tenant }),
+    ...(listed === null ? {} : { scopes: listed }),
+    ...(engines === null ? {} : { engines }),
+  };
+}
+
+/** Counts failed attempts by address, in periods of a minute. Its memory is bounded by the number that it counts. */
+class FailedAttempts {
+  static readonly #capacity = { each: 20, total: 20_000 };
+  static readonly #periodMs = 60_000;
+  readonly #clock: Clock;
+  #counted = new FairShare(FailedAttempts.#capacity);
+  #until = 0;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  isLimited(address: string): boolean {
+    if (this.#clock.now() >= this.#until) return false;
+    return (
+      this.#counted.heldBy(address) >= FailedAttempts.#capacity.each ||
+      this.#counted.held >= FailedAttempts.#capacity.total
+    );
+  }
+
+  count(address: string): void {
+    const now = this.#clock.now();
+    if (now >= this.#until) {
+      this.#counted = new FairShare(FailedAttempts.#capacity);
+      this.#until = now + FailedAttempts.#periodMs;
+    }
+    this.#counted.tryTake(address);
+  }
+
+  get secondsLeft(): number {
+    return Math.max(1, Math.ceil((this.#until - this.#clock.now()) / 1000));
+  }
+}
+
+function bearerToken(request: Request): string | null {
+  return /^Bearer +([^\s]+) *$/i.exec(request.headers.get("authorization") ?? "")?.[1] ?? null;
+}
+
+/** Authentication by the option `auth`. */
+function authenticatorOf(auth: Auth): Authenticate {
+  if (auth === "none") return async () => ({ caller: { operator: true }, id: null, keyId: null });
   if (typeof auth === "function") {
     return async (request) => {
       const caller: unknown = await auth(request);
@@ -108,7 +225,7 @@ export function authenticator(auth: Auth): Authenticate {
         throw new Error(
           "the auth function must return { tenant?, name?, context?, engines?, scopes?, limitKey?, operator? }, or null to reject the request",
         );
-      return { caller, id: nameOf(caller) ?? (caller.operator === true ? null : "") };
+      return { caller, id: nameOf(caller) ?? (caller.operator === true ? null : ""), keyId: null };
     };
   }
   checkKeys(auth);
@@ -116,8 +233,8 @@ export function authenticator(auth: Auth): Authenticate {
   // asynchronous work outside of a request, and forbids a request to await a promise that another request created.
   let digests: readonly Uint8Array[] | null = null;
   return async (request) => {
-    const token = /^Bearer +([^\s]+) *$/i.exec(request.headers.get("authorization") ?? "")?.[1];
-    if (token === undefined) throw unauthorized("a bearer token is required: Authorization: Bearer <token>");
+    const token = bearerToken(request);
+    if (token === null) throw unauthorized("a bearer token is required: Authorization: Bearer <token>");
     const presentedDigest = await digestOf(token);
     digests ??= await Promise.all(auth.map((key) => digestOf(key.token)));
     let matchedKey: ApiKey | null = null;
@@ -127,7 +244,7 @@ export function authenticator(auth: Auth): Authenticate {
       if (constantTimeEqual(presentedDigest, keyDigest)) matchedKey = auth[index] ?? null;
     if (matchedKey === null) throw unauthorized("the bearer token is not valid");
     const id = nameOf(matchedKey) ?? (matchedKey.operator === true ? null : await keyIdentity(matchedKey));
-    return { caller: matchedKey, id };
+    return { caller: matchedKey, id, keyId: null };
   };
 }
 
@@ -191,6 +308,9 @@ export function checkScope(caller: Caller, scope: Scope): void {
   throw new HttpError("forbidden", `this key lacks the scope "${scope}"`);
 }
 
+/** The rule for the fields of a caller in words. */
+export const callerRule = `up to ${longestCallerName} characters that do not begin with "${keyPrefix}"; scopes from ${scopes.join(", ")}, with admin for operators only; engines as a list of one or more names; and a context that is an object`;
+
 /** The rule for scopes in words. */
 const scopesRule = `a list of one or more of ${scopes.join(", ")}; admin needs operator: true`;
 
@@ -202,7 +322,8 @@ function isScopes(value: unknown, operator: unknown): boolean {
 
 const isOptionalString = (value: unknown) => value === undefined || typeof value === "string";
 
-function isCaller(value: unknown): value is Caller {
+/** Whether a value has the fields of a caller. */
+export function isCaller(value: unknown): value is Caller {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
   const caller: { readonly [Name in keyof Caller]?: unknown } = value;
   const { tenant, name, context, engines, scopes: listed, limitKey, operator } = caller;

@@ -324,7 +324,11 @@ describe("pending calls and questions", () => {
     expect(made.status).toBe(201);
     const body = { token: made.json["token"], type: "approve" };
     const anonymous = { authorization: "" };
-    expect((await ask("POST", "/complete", body, anonymous)).json).toEqual({ result: "completed" });
+    expect((await ask("POST", "/complete", body, anonymous)).json).toEqual({
+      result: "completed",
+      sessionId: "s1",
+      toolCallId: "c1",
+    });
     expect((await ask("POST", "/complete", body, anonymous)).status).toBe(409);
     expect((await ask("POST", "/complete", { ...body, token: "unknown" }, anonymous)).status).toBe(404);
   });

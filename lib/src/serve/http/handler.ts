@@ -18,10 +18,10 @@
 //      one that is neither this host nor in `origins` is rejected. This matters for `auth: "none"` and for cookies in
 //      an auth function. Fetch metadata (`Sec-Fetch-Site`) is checked for every method: a page of another site cannot
 //      include a response as a script or image.
-//   7. The scope of the route, and whether it is for operators only: both are fields of its declaration. Then a permit
-//      of the `requests` limits, which have shares for each tenant and address. Open routes and cancels have permits of
-//      their own (limits.ts). At most `startsPerTick` requests of a tenant begin in one tick of the event loop
-//      (core/fair/fair-ticks.ts).
+//   7. The scope of the route, and whether it is for operators only: both are fields of its declaration. An operator may
+//      name another tenant (`Everturn-Tenant`). Then a permit of the `requests` limits, which have shares for each
+//      tenant and address. Open routes and cancels have permits of their own (limits.ts). At most `startsPerTick`
+//      requests of a tenant begin in one tick of the event loop (core/fair/fair-ticks.ts).
 //   8. The body, with its limits of size and time (input.ts), then `Idempotency-Key` and path parameters with their
 //      length limit. The length limit and the rejection of `.` and `..` as new ids (path traversal) keep every id
 //      addressable.
@@ -55,7 +55,7 @@
 import type { Clock } from "../../core/clock/clock.ts";
 import type { Runtime } from "../../durable/internal.ts";
 import type { AccessRules } from "./access-rules.ts";
-import type { Auth, Caller } from "./auth.ts";
+import type { Auth, Authenticated, Caller } from "./auth.ts";
 import type { Dialect, ServedRoute } from "./dialect.ts";
 import type { HttpLimits } from "./limits.ts";
 import type { InspectOptions } from "./routes/inspection-routes.ts";
@@ -70,6 +70,7 @@ import { FairTicks } from "../../core/fair/fair-ticks.ts";
 import { MisuseError } from "../../core/model/internal.ts";
 import { readsAtOnce } from "../../durable/internal.ts";
 import {
+  adminOperations,
   enumSchema,
   inspectionOperations,
   processOperations,
@@ -87,8 +88,10 @@ import { dialectRoutes } from "./dialect.ts";
 import { errorResponse, HttpError } from "./failure.ts";
 import { loadHono } from "./hono.ts";
 import { readJson } from "./input.ts";
+import { keyIdOf, KeyWatch, storedKeys } from "./keys.ts";
 import { checkedLimits, ConcurrencyLimit, RequestPermits } from "./limits.ts";
 import { openapi } from "./openapi/openapi.ts";
+import { actorOf, adminImplementations } from "./routes/admin-routes.ts";
 import { route } from "./routes/dialect-route.ts";
 import { inspectionImplementations } from "./routes/inspection-routes.ts";
 import { routesOf } from "./routes/operation-route.ts";
@@ -146,6 +149,12 @@ export type HttpOptions = {
    * providers only with `records`. Default: the routes do not exist.
    */
   readonly inspect?: boolean | InspectOptions;
+  /**
+   * `true`: accepts the API keys that are stored beside the sessions (`everturn keys`, {@link storedKeys}), in addition
+   * to `auth`, and serves the routes of administrators: keys, the audit log, tenants, and the deletion of all sessions
+   * of a tenant or a user. Only operators that name no tenant and have the scope `admin` may use them. Default: false.
+   */
+  readonly admin?: boolean;
   /**
    * Allowlist of the hosts of `https:` URLs in messages and tool results: `cdn.example.com`, or `*.example.com` for
    * subdomains. The provider fetches these URLs. Private addresses and local names are rejected in any case, and so are
@@ -222,7 +231,13 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
   const base = checkedBase(options.basePath ?? "");
   const limits = checkedLimits(options.limits ?? {});
   const policy = contentPolicy(options.contentHosts, options.providerFiles ?? false);
-  const authenticate = authenticator(auth);
+  const keys = options.admin === true ? storedKeys({ host: sessions.source.host, clock }) : null;
+  const keyWatch = keys === null ? null : new KeyWatch(keys, clock);
+  const authenticate = authenticator(auth, {
+    stored: keys === null ? null : { idOf: keyIdOf, find: keys.find },
+    address: (request) => options.address?.(request) ?? null,
+    clock,
+  });
   const rules = checkedRules(options);
   const requestPermits = new RequestPermits(limits);
   const starts = new FairTicks(startsPerTick);
@@ -246,6 +261,7 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
     ...(inspect === false
       ? []
       : routesOf(inspectionOperations, parts, inspectionImplementations(inspected, inspect, { allow, records }))),
+    ...(keys === null ? [] : routesOf(adminOperations, parts, adminImplementations(keys, sessions))),
   ];
   const processRoutes = routesOf(processOperations, parts, {
     // Reads one row, so it fails when the storage does not answer.
@@ -277,13 +293,14 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
     const url = new URL(request.url);
     // Without authentication there is no caller, to which nothing belongs.
     const isOpen = matched.scope === "open";
-    const authenticated = isOpen ? { caller: {}, id: null } : await authenticate(request);
-    const { caller } = authenticated;
-    if (!isOpen) reportCaller(request, caller);
+    const own = isOpen ? { caller: {}, id: null, keyId: null } : await authenticate(request);
+    if (!isOpen) reportCaller(request, own.caller);
     const isRead = request.method === "GET" || request.method === "HEAD";
     if (!isRead) checkOrigin(request, url, origins);
     if (!isRead || !isOpen) checkFetchMetadata(request, origins);
-    checkAccess(matched, caller);
+    checkAccess(matched, own.caller);
+    const authenticated = isOpen ? own : inNamedTenant(own, request, limits.idLength);
+    const { caller } = authenticated;
     // Each open route has its own permits: requests without a key cannot take the permits of authenticated ones.
     const releasePermit = requestPermits.acquire({
       pool: isOpen ? matched.operationId : matched.pool,
@@ -299,7 +316,10 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
         ? JSON.stringify([matched.operationId, options.address?.(request) ?? null])
         : `t${tenantKey(caller)}`;
       await starts.next(tickKey);
-      const ofTenant = caller.tenant === undefined ? sessions : sessions.tenant(caller.tenant);
+      // Verbs of other callers name their caller (access.ts).
+      const actor = caller.operator === true ? actorOf(caller) : null;
+      const acting = actor === null ? sessions : sessions.actedBy(actor);
+      const ofTenant = caller.tenant === undefined ? acting : acting.tenant(caller.tenant);
       const tenantInspection = caller.tenant === undefined ? inspected : inspected.tenant(caller.tenant);
       const tenantSessions = caller.limitKey === undefined ? ofTenant : ofTenant.limitedBy(caller.limitKey);
       const input =
@@ -321,7 +341,9 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
         releaseRequestPermit: releasePermit,
         pagePermit,
       });
-      return await server.countBody({ request, caller, pagePermit }, response);
+      const counted = await server.countBody({ request, caller, pagePermit }, response);
+      const isStream = counted.headers.get("content-type")?.startsWith("text/event-stream") === true;
+      return isStream && own.keyId !== null ? (keyWatch?.watched(own.keyId, counted) ?? counted) : counted;
     } finally {
       releasePage();
       releasePermit();
@@ -389,8 +411,46 @@ function checkAccess({ scope, operator }: Route, caller: Caller): void {
   if (operator && caller.engines !== undefined) {
     throw new HttpError("forbidden", "this route concerns all engines, and the key lists some");
   }
+  if (scope === "admin" && caller.tenant !== undefined) {
+    throw new HttpError("forbidden", "this route concerns all tenants, and the key names one");
+  }
   if (scope === "open" || (scope === "answer" && (hasScope(caller, "write") || hasScope(caller, "decide")))) return;
   checkScope(caller, scope === "answer" ? "write" : scope);
+}
+
+/** The header with which an operator acts in a tenant, percent-encoded. */
+const tenantHeader = "everturn-tenant";
+
+/**
+ * The caller in the tenant that the request names. Only operators that name no tenant themselves and have the scope
+ * `admin` reach tenants. There they have no identity: a user of the tenant may have their name.
+ */
+function inNamedTenant(authenticated: Authenticated, { headers }: Request, maxLength: number): Authenticated {
+  const named = headers.get(tenantHeader);
+  if (named === null) return authenticated;
+  const { caller } = authenticated;
+  if (caller.operator !== true || caller.tenant !== undefined || !hasScope(caller, "admin")) {
+    throw new HttpError(
+      "forbidden",
+      "only operators that name no tenant and have the scope admin act in other tenants (Everturn-Tenant)",
+    );
+  }
+  const tenant = decodedText(named);
+  if (tenant === null || tenant.length > maxLength) {
+    throw new HttpError(
+      "invalid_body",
+      `Everturn-Tenant must be a percent-encoded name of up to ${maxLength} characters`,
+    );
+  }
+  return { ...authenticated, caller: { ...caller, tenant }, id: null };
+}
+
+function decodedText(text: string): string | null {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return null;
+  }
 }
 
 /** How many requests of one tenant begin in one tick of the event loop. */

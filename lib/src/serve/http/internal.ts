@@ -13,6 +13,8 @@ export type { HttpFailure } from "./failure.ts";
 export { errorResponse, failureOf, publicToolMessage, redactedJson } from "./failure.ts";
 export type { HttpOptions } from "./handler.ts";
 export { createHandler } from "./handler.ts";
+export type { KeyGrant, NewKey, StoredKey, StoredKeys } from "./keys.ts";
+export { storedKeys } from "./keys.ts";
 export { checkQuery, isPathSegment, queryParameter } from "./input.ts";
 export type { HttpLimits } from "./limits.ts";
 export { defaultHttpLimits } from "./limits.ts";

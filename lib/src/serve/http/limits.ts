@@ -20,6 +20,7 @@ import type { Capacity } from "../../core/fair/fair-share.ts";
 
 import { FairShare } from "../../core/fair/fair-share.ts";
 import { MisuseError } from "../../core/model/internal.ts";
+import { defaultTokenMs } from "../../durable/internal.ts";
 import { HttpError } from "./failure.ts";
 
 /**
@@ -87,6 +88,8 @@ export type HttpLimits = {
    * restarts.
    */
   readonly copiedLengthPerHour: number;
+  /** How long completion tokens are valid, in milliseconds. Default: 604,800,000 (7 days). At most ten years. */
+  readonly completionTokenMs: number;
   /** The longest wait for a result (`Prefer: wait`), in seconds. Default: 60. Longer waits are shortened to it. */
   readonly waitSeconds: number;
 };
@@ -110,6 +113,7 @@ export const defaultHttpLimits: HttpLimits = {
   pageSize: 200,
   pageLength: 524_288,
   copiedLengthPerHour: 268_435_456,
+  completionTokenMs: defaultTokenMs,
   waitSeconds: 60,
 };
 

@@ -78,7 +78,7 @@ export const restingEndings = {
     finish: async ({ sessions, token }) => {
       const completion = await sessions.complete(token, { type: "approve", by: "bob" });
       if (completion.type === "completed") await completion.turn.result;
-      expect(await sessions.complete(token, { type: "approve" })).toEqual({ type: "already_completed" });
+      expect(await sessions.complete(token, { type: "approve" })).toMatchObject({ type: "already_completed" });
     },
     thread: ["user Begin.", "assistant ", 'tool charge {"step":0,"slot":0}', "assistant Charged by token."],
     performed: { charge: 1, model: 1 },
@@ -86,7 +86,7 @@ export const restingEndings = {
   },
   used_token: {
     finish: async ({ sessions, token }) => {
-      expect(await sessions.complete(token, { type: "result", value: "again" })).toEqual({ type: "already_completed" });
+      expect(await sessions.complete(token, { type: "result", value: "again" })).toMatchObject({ type: "already_completed" });
     },
     thread: ["user Begin.", "assistant ", "tool up", "assistant Lifted by token."],
     performed: {},

@@ -83,7 +83,7 @@ describe.each(["path", "handle"] as const)("on a %s", (form) => {
     await sessions.delete("s1");
     expect(filesWith(folder, secret)).toEqual([]);
     expect(await sessions.get("other")).not.toBeNull();
-    expect(await sessions.complete(token, { type: "approve" })).toEqual({ type: "revoked" });
+    expect(await sessions.complete(token, { type: "approve" })).toMatchObject({ type: "revoked", sessionId: "s1" });
     await sessions.sweep();
     expect(await sessions.complete(token, { type: "approve" })).toEqual({ type: "unknown" });
     await sessions.close();

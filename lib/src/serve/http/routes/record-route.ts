@@ -10,8 +10,22 @@ import { redactedRecord } from "../failure.ts";
 import { LargeText } from "../large-text.ts";
 
 export const recordImplementations: Implementations<typeof recordOperations> = {
-  exportTurn: ({ inspection, param }) => recordText(inspection.exportParts(param("id"), param("turnId"))),
+  exportTurn: ({ sessions, inspection, param }) =>
+    audited(
+      () => sessions.exported(param("id"), param("turnId")),
+      recordText(inspection.exportParts(param("id"), param("turnId"))),
+    ),
 };
+
+/** The parts of a record. The audit log has the export before the first part leaves the process. */
+async function* audited<T>(record: () => Promise<void>, parts: AsyncGenerator<T, void>): AsyncGenerator<T, void> {
+  let isRecorded = false;
+  for await (const part of parts) {
+    if (!isRecorded) await record();
+    isRecorded = true;
+    yield part;
+  }
+}
 
 /** The JSON text of a record, a part at a time: `{…, "data": {…, "history": [` messages `], "rows": [` rows `]}}`. */
 async function* recordText(parts: AsyncGenerator<TurnRecordPart, void>): AsyncGenerator<string | LargeText, void> {

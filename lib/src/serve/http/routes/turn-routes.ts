@@ -82,13 +82,22 @@ export const turnImplementations = (policy: ContentPolicy): Implementations<type
   },
   getTurn: ({ sessions, param }) => sessions.attach(param("id"), param("turnId")),
   watchTurn: watchTurn,
-  makeToken: async ({ sessions, param }) => ({ token: await sessions.token(param("id"), param("toolCallId")) }),
+  makeToken: async ({ sessions, param, limits: { completionTokenMs: ttlMs } }) => ({
+    token: await sessions.token(param("id"), param("toolCallId"), { ttlMs }),
+    sessionId: param("id"),
+    toolCallId: param("toolCallId"),
+    expiresInMs: ttlMs,
+  }),
   complete: async ({ sessions, body: { token, ...answer } }) => {
     checkToolContent(answer.value ?? null, policy, ["value"]);
-    const { type: result } = await sessions.complete(token, tokenAnswer(answer));
-    return json({ result }, result === "unknown" ? 404 : result === "completed" ? 200 : 409);
+    const completion = await sessions.complete(token, tokenAnswer(answer));
+    const { type: result } = completion;
+    const { sessionId, toolCallId } = completion.type === "unknown" ? noCall : completion;
+    return json({ result, sessionId, toolCallId }, result === "unknown" ? 404 : result === "completed" ? 200 : 409);
   },
 });
+
+const noCall = { sessionId: null, toolCallId: null };
 
 type Operations = typeof turnOperations;
 type DecisionBody = RequestOf<Operations["decide"]>["body"];

@@ -1,0 +1,141 @@
+// The audit log: one row for each decision, cancel, deletion, export and change of a key, with who did it and when. It
+// is append-only: no verb changes or removes a row, also not the deletion of the session or the tenant that it names.
+//
+// A row has no text of a session: ids, the name of the actor, and a digest of what it was done to. The row is part of
+// the batch that does it, so there is no row without the act, and no act without the row.
+
+import type { Changes } from "./batch.ts";
+import type { HostStorage } from "./storage.ts";
+
+import { putting } from "./batch.ts";
+import { randomText } from "./digest.ts";
+import { readValue, writeValue } from "./stored.ts";
+
+/** What the audit log records. */
+export type AuditAction =
+  | "approve"
+  | "deny"
+  | "submit_results"
+  | "cancel"
+  | "delete"
+  | "export"
+  | "key_create"
+  | "key_rotate"
+  | "key_revoke";
+
+/** What was done. Exported as part of `AuditEntry`. */
+export type AuditFact = {
+  readonly action: AuditAction;
+  /** Who did it. `null`: a program that gave no name. */
+  readonly actor: string | null;
+  /** The tenant of the session or the key. */
+  readonly tenant: string;
+  /** The id of the session; `null`: it concerns none. */
+  readonly sessionId?: string | null;
+  /** The id of the call, the turn or the key; `null`: the session as a whole. */
+  readonly target?: string | null;
+  /** A digest of what it was done to: of the call that was decided, or of the history; `null`: there is none. */
+  readonly digest?: string | null;
+};
+
+/** Orders the rows of this process that have the same time. */
+let count = 0;
+
+/** The row of the audit log for what a batch does. `at`: the time of the storage, in milliseconds. */
+export function auditRow({ sessionId = null, target = null, digest = null, ...fact }: AuditFact, at: number): Changes {
+  const value = writeValue("audit", { ...fact, session: sessionId, target, digest });
+  count = (count + 1) % 0x1_0000_0000;
+  const id = count.toString(16).padStart(8, "0") + randomText(6);
+  return putting({ table: "audit", key: [Math.floor(at), id], tag: 0, value });
+}
+
+/** A row of the audit log. */
+export type AuditEntry = {
+  /** In milliseconds, by the clock of the storage. */
+  readonly at: number;
+  readonly id: string;
+  /** An {@link AuditAction}, or one of a newer release. */
+  readonly action: string;
+  readonly actor: string | null;
+  readonly tenant: string;
+  readonly sessionId: string | null;
+  readonly target: string | null;
+  readonly digest: string | null;
+};
+
+/** Which rows of the audit log are read. */
+export type AuditPageOptions = {
+  /** The largest number of rows. Default: 100. */
+  readonly limit?: number;
+  /** The cursor `next` of the previous page. */
+  readonly after?: string;
+  /** Only rows of this tenant. Default: of all. */
+  readonly tenant?: string;
+  /** Only rows of this session. */
+  readonly session?: string;
+  /** Only rows of this actor. */
+  readonly actor?: string;
+};
+
+/** How many rows a page examines if it is filtered. */
+const maxScanned = 2000;
+const rowsPerRead = 200;
+
+/** A page of the audit log, newest first. A filtered page may have fewer rows than `limit`, and a `next`. */
+export async function auditPage(
+  storage: HostStorage,
+  { limit = 100, after, ...filter }: AuditPageOptions = {},
+): Promise<{ readonly items: readonly AuditEntry[]; readonly next: string | null }> {
+  const items: AuditEntry[] = [];
+  let from = cursorOf(after);
+  for (let scanned = 0; ;) {
+    const entries: readonly AuditEntry[] = await olderThan(storage, from);
+    for (const entry of entries) {
+      from = entry;
+      if (!matches(entry, filter)) continue;
+      items.push(entry);
+      if (items.length >= limit) return { items, next: cursorText(entry) };
+    }
+    scanned += entries.length;
+    if (entries.length < rowsPerRead || from === null) return { items, next: null };
+    if (scanned >= maxScanned) return { items, next: cursorText(from) };
+  }
+}
+
+type Place = Pick<AuditEntry, "at" | "id">;
+
+async function olderThan(storage: HostStorage, from: Place | null): Promise<readonly AuditEntry[]> {
+  const query = { table: "audit", limit: rowsPerRead, reverse: true } as const;
+  const pages =
+    from === null
+      ? await storage.read([{ ...query, prefix: [] }])
+      : await storage.read([
+          { ...query, prefix: [from.at], before: from.id },
+          { ...query, prefix: [], before: from.at },
+        ]);
+  return pages
+    .flat()
+    .slice(0, rowsPerRead)
+    .map((row) => {
+      const { session, ...value } = readValue("audit", row);
+      return { at: Number(row.key[0]), id: String(row.key[1]), ...value, sessionId: session };
+    });
+}
+
+function matches(entry: AuditEntry, { tenant, session, actor }: AuditPageOptions): boolean {
+  return (
+    (tenant === undefined || entry.tenant === tenant) &&
+    (session === undefined || entry.sessionId === session) &&
+    (actor === undefined || entry.actor === actor)
+  );
+}
+
+function cursorText({ at, id }: Place): string {
+  return `${at}:${id}`;
+}
+
+/** The place of a cursor. A text that is none begins at the newest row. */
+function cursorOf(after: string | undefined): Place | null {
+  const match = /^(\d{1,15}):([0-9a-f]+)$/.exec(after ?? "");
+  return match === null ? null : { at: Number(match[1]), id: match[2] ?? "" };
+}

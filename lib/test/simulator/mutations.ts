@@ -476,6 +476,32 @@ export const mutations: readonly Mutation[] = [
     },
   },
   {
+    name: "row-of-an-ended-turn-left",
+    rule: "due",
+    source: {
+      file: "durable/rows/session-write.ts",
+      replacements: [
+        [
+          'return [{ table: "open", prefix: keyOf(key) }, dueRemoval(key, turn), ...limitRemovals(key, turn.limit)];',
+          'return [{ table: "open", prefix: keyOf(key) }, ...limitRemovals(key, turn.limit)];',
+        ],
+      ],
+    },
+  },
+  {
+    name: "tenant-that-was-served-last-is-skipped",
+    rule: "liveness",
+    source: {
+      file: "durable/work/visit.ts",
+      replacements: [
+        [
+          "const due = await pass.lanes.dueAt(queue, pass.horizon);\n    const last = this.#served.get(queue);",
+          "const last = this.#served.get(queue);\n    const due = (await pass.lanes.dueAt(queue, pass.horizon)).filter((lane) => lane !== last);",
+        ],
+      ],
+    },
+  },
+  {
     name: "takeovers-not-reset",
     rule: "Q17",
     source: {

@@ -10,8 +10,8 @@
 //            recorded; records that a conversation inside a call is replayed from are not replaced
 //   forks    a fork has the first messages of its origin, no event and no decision; its batch writes nothing of the
 //            origin
-//   due      an open turn has its row in `work`, and is due at once when its lease is released. A worker removes older
-//            rows
+//   due      an open turn has its row in `work`, and is due at once when its lease is released. The batch that ends or
+//            parks it removes the row, unless a worker has moved it meanwhile. A worker removes older rows
 
 import type { Batch, Put } from "../../durable/internal.ts";
 import type { Observer } from "./observer.ts";
@@ -38,6 +38,8 @@ type Stored = {
   readonly records: Map<string, string>;
   /** The time of the open turn in `work`; `null`: no turn is open. */
   open: number | null;
+  /** A worker has moved the open turn in `work` since its holder has written it. */
+  isMoved: boolean;
   readonly due: Set<number>;
   isFork: boolean;
 };
@@ -93,6 +95,7 @@ export class StoredChecks {
       delivered: new Set(),
       records: new Map(),
       open: null,
+      isMoved: false,
       due: new Set(),
       isFork: false,
     };
@@ -254,20 +257,31 @@ export class StoredChecks {
 
   #due(writer: SimulatedProcess, { puts, removals }: Batch): void {
     const changed = new Set<string>();
+    const closed = new Map<string, number>();
     for (const { table, prefix } of removals) {
       const item = table === "work" && prefix[0] === "turn" ? workItem("turn", { key: prefix }) : null;
       const name = item === null ? nameOfKey(prefix) : nameOfKey([item.key.tenant, item.key.session]);
       if (item !== null) this.#of(name).due.delete(item.at);
-      else if (table === "open") this.#of(name).open = null;
-      else continue;
+      else if (table === "open") {
+        const { open, isMoved } = this.#of(name);
+        if (open !== null && !isMoved && prefix.length === 2) closed.set(name, open);
+        this.#of(name).open = null;
+      } else continue;
       changed.add(name);
     }
+    for (const [name, at] of closed) {
+      if (!this.#of(name).due.has(at)) continue;
+      this.#observer.violation(`due: the turn of ${name} has ended or was parked, and its row at ${at} is left`);
+    }
+    const isOfHolder = puts.some(({ table }) => table === "turns");
     for (const put of puts) {
       const item = put.table === "work" && put.key[0] === "turn" ? workItem("turn", put) : null;
       const name = item === null ? nameOfKey(put.key) : nameOfKey([item.key.tenant, item.key.session]);
       if (item !== null) this.#of(name).due.add(item.at);
-      else if (put.table === "open") this.#of(name).open = readValue("open", rowOf(put)).due;
-      else continue;
+      else if (put.table === "open") {
+        this.#of(name).open = readValue("open", rowOf(put)).due;
+        this.#of(name).isMoved = !isOfHolder;
+      } else continue;
       changed.add(name);
     }
     for (const name of changed) {

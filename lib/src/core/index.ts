@@ -67,6 +67,7 @@ export type { RunInput } from "./run/index.ts";
 export {
   anthropic,
   azure,
+  calls,
   fake,
   fakeImages,
   gemini,
@@ -76,6 +77,7 @@ export {
   openaiImages,
   preset,
   providers,
+  says,
 } from "./adapters/index.ts";
 export {
   agentTool,

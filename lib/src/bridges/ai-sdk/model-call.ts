@@ -29,9 +29,7 @@ export function settingsOf(call: AiSdkCallOptions): ChatOptions {
     ...(stopSequences === undefined ? {} : { stopSequences: [...stopSequences] }),
     ...(toolChoice === null ? {} : { toolChoice }),
     ...(responseFormat === null ? {} : { responseFormat }),
-    ...(reasoning === undefined || reasoning === "provider-default"
-      ? {}
-      : { reasoning: { effort: reasoning, budgetTokens: null, summary: null } }),
+    ...(reasoning === undefined || reasoning === "provider-default" ? {} : { reasoning: { effort: reasoning } }),
     ...(headers.length === 0 ? {} : { adapterOptions: { headers: Object.fromEntries(headers) } }),
     ...(providerOptions === null ? {} : { providerOptions: optionsByProvider(providerOptions) }),
     ...(providerTools.length === 0 ? {} : { providerTools }),

@@ -74,12 +74,7 @@ export function defaultSettings(
       });
     }
     // Fills in the fields of nested settings, and throws for a wrong type.
-    const { reasoning, ...others } = values;
-    const noReasoning = { effort: null, budgetTokens: null, summary: null };
-    const complete = modelRequest([], {
-      ...others,
-      ...(reasoning === undefined || reasoning === null ? {} : { reasoning: { ...noReasoning, ...reasoning } }),
-    });
+    const complete = modelRequest([], values);
     return { matches: matcherOf(pattern), names: Object.keys(values), complete };
   });
   return {

@@ -102,12 +102,37 @@ type FakeDetails = {
 /** What a {@link fake} adapter does in one call, in order. */
 export type FakeScript = readonly FakeStep[];
 
+/**
+ * The step of a script in which the model writes a text.
+ *
+ * @example
+ * ```ts
+ * import { calls, chat, engine, fake, says, tool, unwrap } from "everturn";
+ *
+ * const clock = tool({ name: "clock", description: "The time.", schema: { type: "object" }, handler: () => "noon" });
+ * const adapter = fake({ scripts: [calls("clock"), says("It is noon.")] });
+ * unwrap(await chat(engine({ adapter, model: "fake:m", tools: [clock] }), "What time is it?")); // => "It is noon."
+ * ```
+ */
+export function says(text: string): { readonly type: "text"; readonly text: string } {
+  return { type: "text", text };
+}
+
+/** The step of a script in which the model calls a tool. Without `id` the call is `call_<n>`, as in {@link FakeStep}. */
+export function calls(
+  name: string,
+  args: JsonObject = {},
+  id?: string,
+): Extract<FakeStep, { readonly type: "tool_call" }> {
+  return { type: "tool_call", name, arguments: args, ...(id === undefined ? {} : { id }) };
+}
+
 /** Options of {@link fake}. */
 export type FakeOptions = {
-  /** The script of the only call. Not together with `scripts`. */
-  readonly script?: FakeScript;
+  /** The script of the only call. Not together with `scripts`. A step alone is a script of one step. */
+  readonly script?: FakeScript | FakeStep;
   /** One script for each call, in order. */
-  readonly scripts?: readonly FakeScript[];
+  readonly scripts?: readonly (FakeScript | FakeStep)[];
   /** The usage of every call whose script has no `usage` step. Default: none is reported. */
   readonly usage?: Partial<Usage>;
   /** Calls before this one, counted from 1, fail with `timeout` and use no script. Default: 1, none fails. */
@@ -210,16 +235,14 @@ function scriptsOf({ script, scripts }: FakeOptions): readonly FakeScript[] {
     throw invalidArgument("fake: set either script or scripts, not both");
   }
   const all: unknown = scripts ?? (script === undefined ? [] : [script]);
-  if (
-    !Array.isArray(all) ||
-    !all.every((item) => Array.isArray(item) && item.every((step) => isStepOf(stepTypes, step)))
-  ) {
-    throw invalidArgument("fake: script must be a list of steps, and scripts a list of such lists");
+  if (!Array.isArray(all) || !all.every((item) => [item].flat().every((step) => isStepOf(stepTypes, step)))) {
+    throw invalidArgument("fake: script must be a step or a list of steps, and scripts a list of these");
   }
-  const lateIndex = all.findIndex((item: FakeScript) => item.slice(1).some(({ type }) => type === "preflight_error"));
+  const lists = all.map((item: FakeScript | FakeStep): FakeScript => ("type" in item ? [item] : item));
+  const lateIndex = lists.findIndex((item: FakeScript) => item.slice(1).some(({ type }) => type === "preflight_error"));
   if (lateIndex !== -1)
     throw invalidArgument(`fake: script ${lateIndex}: a preflight_error can only be the first step`);
-  return all;
+  return lists;
 }
 
 /** Is the value an object with one of these types? */

@@ -7,7 +7,7 @@ export type { ProviderOptions } from "./http-adapter.ts";
 export { anthropic } from "./anthropic.ts";
 export { azure, openaiCompatible, preset } from "./compatible.ts";
 export { fakeImages } from "./fake-images.ts";
-export { fake } from "./fake.ts";
+export { calls, fake, says } from "./fake.ts";
 export { geminiImages } from "./gemini-images.ts";
 export { gemini } from "./gemini.ts";
 export { openaiImages } from "./openai-images.ts";

@@ -2,7 +2,7 @@ import type { FakeScript } from "everturn";
 import type { CodeExecutor, EngineRegistry } from "everturn/engine";
 import type { JsonObject, TurnEvent } from "everturn/model";
 
-import { catalog, chat, engine, fake, generate, streamGenerate, tool } from "everturn";
+import { calls, catalog, chat, engine, fake, generate, says, streamGenerate, tool } from "everturn";
 import {
   configure,
   describeEngine,
@@ -537,13 +537,17 @@ describe("[allm 96] [allm 97] [allm 98] [allm 99] [allm 100] the fake adapter", 
   test("accepts either script or scripts, and names the mistake in an invalid script", () => {
     expect(() => fake({ script: [], scripts: [] })).toThrow(/not both/);
     const step = { type: "text", text: "x" };
-    for (const bad of [{ script: [{ type: "txt", text: "x" }] }, { script: step }, { script: [[step]] }]) {
+    for (const bad of [
+      { script: [{ type: "txt", text: "x" }] },
+      { script: [[step]] },
+      { script: "x" },
+      { scripts: step },
+      { scripts: [[{ type: "toString" }]] },
+      { scripts: [null] },
+      { scripts: "x" },
+    ]) {
       const options: object = bad;
-      expect(() => fake({ ...options })).toThrow(/script must be a list of steps/);
-    }
-    for (const bad of [{ scripts: [step] }, { scripts: [[{ type: "toString" }]] }, { scripts: "x" }]) {
-      const options: object = bad;
-      expect(() => fake({ ...options })).toThrow(/script must be a list of steps/);
+      expect(() => fake({ ...options })).toThrow(/script must be a step or a list of steps/);
     }
     const renamed: object = { stream_script: [] };
     expect(() => fake({ ...renamed })).toThrow(/stream_script/);
@@ -555,6 +559,24 @@ describe("[allm 96] [allm 97] [allm 98] [allm 99] [allm 100] the fake adapter", 
         ],
       }),
     ).toThrow(/only be the first step/);
+  });
+
+  test("says and calls are steps, and a step alone is a script", async () => {
+    const look = tool({ name: "look", description: "Looks.", schema: {}, handler: ({ at }) => `seen ${String(at)}` });
+    const adapter = fake({
+      scripts: [calls("look", { at: "sea" }), [calls("look", {}, "mine"), says("And")], says("Blue.")],
+    });
+    const result = await chat(engine({ adapter, tools: [look] }), "Colour?");
+    expect(result.finalResponse?.outputText).toBe("Blue.");
+    expect(adapter.calls.at(-1)?.request.messages.map(({ role, content }) => [role, content])).toEqual([
+      ["user", "Colour?"],
+      ["assistant", ""],
+      ["tool", "seen sea"],
+      ["assistant", "And"],
+      ["tool", "seen undefined"],
+    ]);
+    const { toolCalls } = await generate(engine({ adapter: fake({ script: calls("look", {}, "mine") }) }), "Colour?");
+    expect(toolCalls).toMatchObject([{ id: "mine", name: "look", arguments: {} }]);
   });
 
   test("plays each script once, in order, for streamed and awaited calls, and fails when none is left", async () => {

@@ -72,7 +72,7 @@ export type ChatOptions<Context extends CallerContext = CallerContext> = {
   /** Seed for sampling, for providers that have one. It makes replies similar, not equal. */
   readonly seed?: number | null;
   /** How much the model reasons before it answers. Default: the provider decides. */
-  readonly reasoning?: ReasoningSettings | null;
+  readonly reasoning?: Partial<ReasoningSettings> | null;
   /** How the provider caches the prompt. Every field has a default: `{}` turns it on. Default: the provider decides. */
   readonly promptCache?: Partial<PromptCacheSettings> | null;
   /** Fields for the request body of any provider. Objects are merged with those of the library, key by key. */

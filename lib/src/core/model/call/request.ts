@@ -192,7 +192,8 @@ export const requestShape: Shape<ModelRequest> = object(requestFields);
  */
 export function request(
   messages: readonly MessageInput[],
-  fields: Partial<Omit<ModelRequest, "messages" | "promptCache">> & {
+  fields: Partial<Omit<ModelRequest, "messages" | "reasoning" | "promptCache">> & {
+    readonly reasoning?: Partial<ReasoningSettings> | null;
     readonly promptCache?: Partial<PromptCacheSettings> | null;
   } = {},
 ): ModelRequest {

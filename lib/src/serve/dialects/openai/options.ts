@@ -104,10 +104,10 @@ const efforts = ["none", "minimal", "low", "medium", "high", "xhigh", "max"];
  * because they cannot be compared.
  */
 function reasoningOf(engineParams: unknown, effort: string): Pick<ChatOptions, "reasoning"> {
-  if (!isPlainObject(engineParams)) return { reasoning: { effort, budgetTokens: null, summary: null } };
+  if (!isPlainObject(engineParams)) return { reasoning: { effort } };
   const { effort: engineEffort, budgetTokens, summary } = engineParams;
   const isComparable = typeof engineEffort === "string" && efforts.includes(engineEffort);
   if (!isComparable || typeof budgetTokens === "number" || efforts.indexOf(effort) >= efforts.indexOf(engineEffort))
     return {};
-  return { reasoning: { effort, budgetTokens: null, summary: typeof summary === "string" ? summary : null } };
+  return { reasoning: { effort, summary: typeof summary === "string" ? summary : null } };
 }

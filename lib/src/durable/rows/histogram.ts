@@ -24,17 +24,26 @@ function bucketOf(durationMs: number): number {
   return Math.min(lastBucket, 1 + Math.floor(Math.log(durationMs) / Math.log(base)));
 }
 
-/** The histogram of the values of both. */
+/** The histogram of the values of both. Every step of a turn adds one value, so both are merged in order. */
 export function addHistograms(left: Histogram, right: Histogram): Histogram {
   if (left.length === 0) return right;
   if (right.length === 0) return left;
-  const counts = new Map<number, number>();
-  for (const histogram of [left, right]) {
-    for (const [bucket, count] of pairs(histogram)) counts.set(bucket, (counts.get(bucket) ?? 0) + count);
+  const sum: number[] = [];
+  let [atLeft, atRight] = [0, 0];
+  while (atLeft < left.length || atRight < right.length) {
+    const bucket = Math.min(left[atLeft] ?? Infinity, right[atRight] ?? Infinity);
+    let count = 0;
+    if (left[atLeft] === bucket) {
+      count += left[atLeft + 1] ?? 0;
+      atLeft += 2;
+    }
+    if (right[atRight] === bucket) {
+      count += right[atRight + 1] ?? 0;
+      atRight += 2;
+    }
+    sum.push(bucket, count);
   }
-  return Array.from(counts)
-    .sort(([one], [other]) => one - other)
-    .flat();
+  return sum;
 }
 
 /**

@@ -3,7 +3,7 @@
 // The request is not stored. It is computed when the effect is performed, and again for a replay or a retry, so the
 // projector must be pure.
 
-import type { Environment, Message, ModelRequest, Path } from "../../model/internal.ts";
+import type { Environment, JsonObject, Message, ModelRequest, Path } from "../../model/internal.ts";
 import type { RequestConfig, Turn } from "../machine/turn.ts";
 import type { ContextProjector, ProjectorContext, TurnProtocol } from "../protocol/protocol.ts";
 
@@ -34,29 +34,42 @@ export const ChatContextProjector: ContextProjector<TurnProtocol> = {
       ...(causes === null ? [] : [user(causes)]),
       ...(nudge === null ? [] : [nudge]),
     ];
-    const base = request([], {
-      toolChoice: "auto",
-      ...environment.params,
-      ...overrides,
-      model: environment.model,
-      tools: useTools ? environment.tools : [],
-      providerTools: useTools ? environment.providerTools : [],
-      ...(useTools ? {} : { toolChoice: "none" }),
-      scope: {
-        sessionId: config.sessionId,
-        frameId: null,
-        requestId: `${turn.turnId}/${turn.step}/${turn.finalize === null ? "model" : "finalize"}`,
-      },
-    });
+    const scope = {
+      sessionId: config.sessionId,
+      frameId: null,
+      requestId: `${turn.turnId}/${turn.step}/${turn.finalize === null ? "model" : "finalize"}`,
+    };
     // The constructor would copy the messages. They keep their identity, so that a codec can cache what it encoded by
     // message.
-    return { ...base, messages };
+    return { ...settingsOf(environment, useTools, overrides), scope, messages };
 
     function isOutsideCauseBlock({ role, id }: Message): boolean {
       return role !== "event" || id === null || !active.has(id);
     }
   },
 };
+
+// The request of each environment without messages, for calls with tools and without overrides. A turn has one
+// environment for many steps, and its tools and settings are read once.
+const plainSettings = new WeakMap<Environment, ModelRequest>();
+
+/** A request without messages. */
+function settingsOf(environment: Environment, useTools: boolean, overrides: JsonObject): ModelRequest {
+  const isPlain = useTools && Object.keys(overrides).length === 0;
+  const known = isPlain ? plainSettings.get(environment) : undefined;
+  if (known !== undefined) return known;
+  const settings = request([], {
+    toolChoice: "auto",
+    ...environment.params,
+    ...overrides,
+    model: environment.model,
+    tools: useTools ? environment.tools : [],
+    providerTools: useTools ? environment.providerTools : [],
+    ...(useTools ? {} : { toolChoice: "none" }),
+  });
+  if (isPlain) plainSettings.set(environment, settings);
+  return settings;
+}
 
 // The system message of each environment. A turn has one environment for many steps, and codecs find what they have sent
 // by the identity of messages.

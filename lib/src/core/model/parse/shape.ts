@@ -331,7 +331,8 @@ export type Fields<T> = {
 export function object<F extends FieldTable>(fields: F): Shape<{ readonly [K in keyof Values<F>]: Values<F>[K] }>;
 export function object<T extends object>(fields: Fields<T>): Shape<T>;
 export function object(fields: FieldTable): Shape<object> {
-  const fieldsByName = new Map(Object.entries(fields));
+  const entries = Object.entries(fields);
+  const fieldsByName = new Map(entries);
   const names = [...fieldsByName.keys()].join(", ");
   const shape: Shape<object> = (input, reading) => {
     if (!isPlainObject(input)) return reading.report("invalid_type", `must be an object, not ${describe(input)}`);
@@ -342,7 +343,7 @@ export function object(fields: FieldTable): Shape<object> {
       reading.at(key, (_, here) => here.report("unknown_field", `unknown field; the fields are ${names}`), undefined);
     }
     const values: { [key: string]: unknown } = {};
-    for (const [key, field] of fieldsByName) {
+    for (const [key, field] of entries) {
       const fieldInput = ownValue(input, key);
       const value =
         fieldInput === undefined ? absentValue(field, key, reading) : reading.at(key, field.shape, fieldInput);

@@ -65,7 +65,6 @@ export type { VerbOptionsWith } from "./drive/durable-options.ts";
 export { verbOptionTable } from "./drive/durable-options.ts";
 export type { TokenAnswer } from "./accept/tokens.ts";
 export { defaultTokenMs } from "./accept/tokens.ts";
-export type { WaitPolicy, Waits } from "./rows/waits.ts";
 
 // Public as StorageBatch, StorageQuery and StorageRow.
 export type { Batch, Query, Row } from "./rows/storage.ts";

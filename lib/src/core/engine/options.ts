@@ -20,20 +20,6 @@ import type {
 } from "../model/internal.ts";
 import type { ToolContext } from "./tool/tool.ts";
 
-/** Limits of a run. A run that reaches one ends with the halted reason `budget`. No limit is set by default. */
-export type Budgets = {
-  /** Number of steps. */
-  readonly steps?: number;
-  /** Input and output tokens together. */
-  readonly tokens?: number;
-  /** In US dollars. */
-  readonly cost?: number;
-  /** Milliseconds spent in effects. Time between effects is not counted. */
-  readonly timeMs?: number;
-  /** Consecutive model calls without a successful tool call. */
-  readonly noProgress?: number;
-};
-
 /** Called before a step; returns changes for this step and the ones after it, or `null`. */
 export type PrepareStep = (step: {
   readonly step: number;

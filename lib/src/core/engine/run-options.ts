@@ -22,6 +22,7 @@
 //      not sort.
 
 import type {
+  Budgets,
   CallerContext,
   JsonObject,
   ModelEvent,
@@ -39,7 +40,6 @@ import type { AdapterOptions } from "./model-call/adapter.ts";
 import type { RetrySetting } from "./model-call/retry.ts";
 import type { NumberRange } from "./option-rules.ts";
 import type {
-  Budgets,
   CheckpointDirective,
   CheckpointInfo,
   Hooks,

@@ -141,3 +141,4 @@ export type { Budget, CancelEvidence } from "./turn/outcome.ts";
 export { haltedReasonOf, sessionStatusOf } from "./turn/outcome.ts";
 export { deltaText, missingTexts, ReplyParts } from "./turn/reply-parts.ts";
 export type { TurnCause } from "./turn/turn-cause.ts";
+export type { Budgets, WaitPolicy, Waits } from "./turn/turn-limits.ts";

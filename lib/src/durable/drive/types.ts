@@ -3,12 +3,11 @@
 // same turn from its row.
 
 import type { ChatOptions, Clock, Engine, OptionsWith, OutputSchema, WhenBusy } from "../../core/engine/internal.ts";
-import type { Failure, Json, JsonObject, Message, RuntimeEvent, TurnEnd } from "../../core/model/internal.ts";
+import type { Failure, Json, JsonObject, Message, RuntimeEvent, TurnEnd, Waits } from "../../core/model/internal.ts";
 import type { PieceTimings } from "../read/pieces.ts";
 import type { LeaseTimings } from "../rows/lease.ts";
 import type { RuntimeLimits } from "../rows/limits.ts";
 import type { HostStorage } from "../rows/storage.ts";
-import type { Waits } from "../rows/waits.ts";
 
 /** Options of {@link runtime}. `host` and `engines` are required. */
 export type RuntimeOptions = {

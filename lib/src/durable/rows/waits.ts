@@ -1,7 +1,15 @@
 // Pending calls and questions ("waits"): their deadlines, and what a completion token is bound to. A wait is an open
 // pending call, or a question whose answer is a user message: the call that asked it has been answered already.
 
-import type { Json, JsonObject, PendingReason, PendingToolCall, Session } from "../../core/model/internal.ts";
+import type {
+  Json,
+  JsonObject,
+  PendingReason,
+  PendingToolCall,
+  Session,
+  WaitPolicy,
+  Waits,
+} from "../../core/model/internal.ts";
 import type { SessionKey } from "./session-key.ts";
 import type { Put } from "./storage.ts";
 import type { Deadline, SessionHead } from "./values.ts";
@@ -12,20 +20,6 @@ import { isOpen } from "../../core/session/internal.ts";
 import { sha256 } from "./digest.ts";
 import { writeValue } from "./stored.ts";
 import { workPut } from "./work.ts";
-
-/** Deadlines by the reason for which a call is pending. A reason that is absent has no deadline. */
-export type Waits = { readonly [R in PendingReason]?: WaitPolicy };
-
-/** The deadline of a wait. */
-export type WaitPolicy = {
-  /** The time until the deadline, in milliseconds: from 0 to 100 years. */
-  readonly afterMs: number;
-  /**
-   * `error_as_result` (default): the model gets an error as the result, and the session continues. `fail_turn`: the
-   * session fails.
-   */
-  readonly onTimeout?: "error_as_result" | "fail_turn";
-};
 
 /** Validates the option `waits`. Throws `MisuseError`. */
 export function checkedWaits(value: Json | undefined): Waits {

@@ -1,7 +1,7 @@
 // The options of a turn that a request may set. Server and client share the type; which of them a server accepts, and
 // how it reads them, is in serve/http/routes/turn-options.ts.
 
-import type { ModelName, PendingReason, ResponseFormat, ToolChoice, ToolMode } from "../../core/model/internal.ts";
+import type { Budgets, ModelName, ResponseFormat, ToolChoice, ToolMode, Waits } from "../../core/model/internal.ts";
 
 /**
  * Options of a turn. `engine`, `version` and `waits` are always accepted, the others if the operator of the server
@@ -13,7 +13,7 @@ export type TurnOptions = {
   /** The request is rejected with a conflict unless the session has this version. */
   readonly version?: number;
   /** How long calls may stay pending, by reason. */
-  readonly waits?: { readonly [R in PendingReason]?: WaitPolicy };
+  readonly waits?: Waits;
   /** The model, as `provider:model`. */
   readonly model?: ModelName;
   /** Instructions that replace those of the engine. */
@@ -45,19 +45,7 @@ export type TurnOptions = {
   /** How many model calls the turn may make. */
   readonly maxTurns?: number;
   /** Limits of steps, tokens, cost and time. */
-  readonly budgets?: TurnBudgets;
-};
-
-/** How long a call may stay pending, in milliseconds, and what happens then. */
-type WaitPolicy = { readonly afterMs: number; readonly onTimeout?: "error_as_result" | "fail_turn" };
-
-/** Limits of a turn. At a limit the turn ends with `haltedReason: "budget"`. */
-type TurnBudgets = {
-  readonly steps?: number;
-  readonly tokens?: number;
-  readonly cost?: number;
-  readonly timeMs?: number;
-  readonly noProgress?: number;
+  readonly budgets?: Budgets;
 };
 
 /** What to do with a message while a turn is open. */

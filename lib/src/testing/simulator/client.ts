@@ -2,8 +2,8 @@
 // answers and delivers calls twice. A client that gets no answer, or one that says that the storage failed, calls again
 // with the same idempotency key, perhaps at another process.
 
-import type { PendingToolCall } from "../../core/model/internal.ts";
-import type { Runtime, TurnHandle, Waits } from "../../durable/internal.ts";
+import type { PendingToolCall, Waits } from "../../core/model/internal.ts";
+import type { Runtime, TurnHandle } from "../../durable/internal.ts";
 import type { Observer } from "./observer.ts";
 import type { SimulatedProcess } from "./process.ts";
 import type { Random } from "./random.ts";

@@ -2,7 +2,7 @@
 // of providers, opaque data.
 
 import type { Json } from "../parse/json.ts";
-import type { Shape } from "../parse/shape.ts";
+import type { InferOptional, Shape } from "../parse/shape.ts";
 import type { ContentSource } from "./content-source.ts";
 import type { ImageInput } from "./image-content.ts";
 import type {
@@ -26,19 +26,21 @@ import {
   toolResultPartShape,
 } from "./part.ts";
 
-/** A search result that the model may cite. */
-type SearchResult = {
+const searchResultFields = {
   /** Where the text comes from: a URL or any other name of the source. */
-  readonly source: string;
+  source: required(string),
   /** The title of the source. */
-  readonly title: string;
+  title: required(string),
   /** The text. A citation names one item of a list, or a range of items. */
-  readonly content: string | readonly string[];
+  content: required(either<string, readonly string[]>((input) => typeof input === "string", string, array(string))),
   /**
    * Whether the model cites the result. The API requires the same value for all results of a request. Default: true.
    */
-  readonly citations?: boolean;
+  citations: optional(boolean),
 };
+
+/** A search result that the model may cite. */
+type SearchResult = InferOptional<typeof searchResultFields>;
 
 /**
  * Builds a text part with a search result, for user messages and tool results. Anthropic gets a `search_result` block,
@@ -70,12 +72,7 @@ export function searchResultPart(result: SearchResult, fields: OptionalFields<Te
   });
 }
 
-const searchResultShape: Shape<SearchResult> = object<SearchResult>({
-  source: required(string),
-  title: required(string),
-  content: required(either<string, readonly string[]>((input) => typeof input === "string", string, array(string))),
-  citations: optional(boolean),
-});
+const searchResultShape: Shape<SearchResult> = object(searchResultFields);
 
 /** Builds an image part; `detail` is `auto` by default. Throws `MisuseError` for an unknown field or a wrong type. */
 export function imagePart(image: ImageInput, fields: OptionalFields<ImagePart, "image"> = {}): ImagePart {

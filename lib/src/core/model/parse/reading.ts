@@ -61,5 +61,6 @@ export {
 export { toolOutcomeShape } from "../tool/tool-outcome.ts";
 export { toolCallShape, toolChoiceShape } from "../tool/tool.ts";
 export { turnCauseShape } from "../turn/turn-cause.ts";
+export { budgetsShape } from "../turn/turn-limits.ts";
 export { usageShape } from "../call/usage.ts";
 export { withoutDefaults } from "./shortened.ts";

@@ -2,7 +2,7 @@
 // change until the turn ends, so a deploy changes the next turn and never an open one. Functions and adapters are not
 // data; they come from the engine of the process that drives the turn.
 
-import type { Budgets, ChatOptions, EngineProtocol, OnToolError, OptionsWith } from "../../engine/internal.ts";
+import type { ChatOptions, EngineProtocol, OnToolError, OptionsWith } from "../../engine/internal.ts";
 import type { ChatProtocolOptions, ContextProjector, RequestConfig, TurnPolicy } from "../../kernel/internal.ts";
 import type { Json, Result, ToolMode, ValidationFailure } from "../../model/internal.ts";
 import type { Infer, InferUnion } from "../../model/parse/reading.ts";
@@ -12,6 +12,7 @@ import { turnConfig } from "../../kernel/internal.ts";
 import { validationFailure } from "../../model/internal.ts";
 import {
   boolean,
+  budgetsShape,
   count,
   environmentShape,
   failed,
@@ -22,7 +23,6 @@ import {
   object,
   ok,
   oneOf,
-  optional,
   read,
   required,
   string,
@@ -64,16 +64,7 @@ export type PinnedProtocol = InferUnion<"type", typeof protocolCases>;
 
 /** The stored form of each option with `pinned: "limits"`. JSON has no infinity: `null` is no limit. */
 const limitFields = {
-  budgets: fallback(
-    object<Budgets>({
-      steps: optional(number),
-      tokens: optional(number),
-      cost: optional(number),
-      timeMs: optional(number),
-      noProgress: optional(number),
-    }),
-    {},
-  ),
+  budgets: fallback(budgetsShape, {}),
   toolTimeout: fallback(nullable(number), null),
   cancelGraceMs: fallback(number, defaultCancelGraceMs),
   /** `null`: the default. Without a limit: `noLimit`. */

@@ -7,9 +7,16 @@
 //   1. An option that is not allowed is rejected by name with 400, and never ignored.
 //   2. The OpenAPI document lists exactly the options that this handler accepts.
 
-import type { Budgets, JsonSchema, OptionsWith } from "../../../core/engine/internal.ts";
-import type { JsonObject, ResponseFormat, ToolChoice } from "../../../core/model/internal.ts";
-import type { VerbOptionsWith, WaitPolicy, Waits } from "../../../durable/internal.ts";
+import type { JsonSchema, OptionsWith } from "../../../core/engine/internal.ts";
+import type {
+  Budgets,
+  JsonObject,
+  ResponseFormat,
+  ToolChoice,
+  WaitPolicy,
+  Waits,
+} from "../../../core/model/internal.ts";
+import type { VerbOptionsWith } from "../../../durable/internal.ts";
 import type { BodyFields, BodySchema, TurnOptions } from "../../contract/internal.ts";
 
 import { MisuseError, toolModes } from "../../../core/model/internal.ts";

@@ -1,12 +1,12 @@
 // The counter of `npm run check:counts`, on a repository of a few files.
 
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 
 import { afterEach, describe, expect, test } from "vitest";
 
-import { countRepository, formatCounts } from "../../tools/counts/counts.ts";
+import { countRepository, formatCounts, narrowLimits } from "../../tools/counts/counts.ts";
 
 type Files = { readonly [path: string]: string };
 
@@ -165,8 +165,22 @@ describe("counts of a repository", () => {
         ["Pool.constructor", `${path}:480`, 1, 7],
       ]),
     );
-    expect(formatCounts(counts)).toContain("functions over 120 lines or 6 parameters");
+    expect(formatCounts(counts)).toContain("functions over 120 lines, 6 parameters, or their narrower limits");
     expect(countRepository(await repository()).exceeding).toEqual([]);
+  });
+
+  test.each(Object.entries(narrowLimits))("%s has narrower limits, and exists", async (fileAndName, limits) => {
+    const [file = "", name = ""] = fileAndName.split(" ");
+    const code = await readFile(join(import.meta.dirname, "../..", file), "utf8");
+    expect(code).toMatch(new RegExp(`function ${name}\\b`));
+    const exceeding = async (lines: number, parameters: number) => {
+      const given = "abcdefg".slice(0, parameters).split("").join(", ");
+      const text = `export function ${name}(${given}) {\n${"  call();\n".repeat(lines - 2)}}\n`;
+      return countRepository(await repository({ ...files, [file]: text })).exceeding.length;
+    };
+    expect(await exceeding(limits.lines, limits.parameters)).toBe(0);
+    expect(await exceeding(limits.lines + 1, limits.parameters)).toBe(1);
+    expect(await exceeding(limits.lines, limits.parameters + 1)).toBe(1);
   });
 
   test("the table is aligned", async () => {

@@ -2,15 +2,19 @@
 // shutdown.
 
 import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
 import { request } from "node:http";
 import { connect } from "node:net";
-import { networkInterfaces } from "node:os";
+import { networkInterfaces, tmpdir } from "node:os";
+import { dirname, join } from "node:path";
 
 import { isLoopback, startServer } from "@everturn/server";
 import { engine, fake, tool } from "everturn";
 import { memoryStorage } from "everturn/host/memory";
+import { sqliteStorage } from "everturn/host/sqlite";
 import { runtime } from "everturn/runtime";
-import { afterEach, describe, expect, test } from "vitest";
+import Libsql from "libsql";
+import { afterEach, describe, expect, test, vi } from "vitest";
 
 import { handModel } from "../../../lib/test/hand-model.ts";
 
@@ -303,6 +307,30 @@ test("reports every exception of a tool to onError, also if onError throws, and 
     await other.start("hi")
   ).result;
   expect(errors).toHaveLength(2);
+});
+
+test("reports the errors of its worker to onError, with their number, and goes on", async () => {
+  const file = join(mkdtempSync(join(tmpdir(), "everturn-server-")), "test.db");
+  const database = new Libsql(file);
+  const host = sqliteStorage(database);
+  const agent = engine({ adapter: fake({ script: [{ type: "text", text: "Hello." }] }), model: "fake:m" });
+  const errors: string[] = [];
+  const { server } = await serve({
+    sessions: runtime({ host, engines: { default: agent } }),
+    onError: (error) => void errors.push(String(error)),
+  });
+  database.exec("ALTER TABLE everturn_work RENAME TO moved");
+  const pattern =
+    /^Error: the worker could not do all of its work, and tries again \(error \d+\): the storage .* failed/;
+  await vi.waitFor(() => expect(errors).toContainEqual(expect.stringMatching(pattern)), { timeout: 20_000 });
+  database.exec("ALTER TABLE moved RENAME TO everturn_work");
+  await runtime({ host, engines: { default: agent }, drive: false }).start("hi", { id: "s" });
+  const statusOf = async () => (await fetch(`${server.url}/sessions/s`)).text();
+  await vi.waitFor(async () => expect(await statusOf()).toContain('"completed"'), { timeout: 20_000 });
+  running.push(async () => {
+    database.close();
+    rmSync(dirname(file), { recursive: true });
+  });
 });
 
 describe("a reverse proxy in front of a server without authentication", () => {

@@ -34,7 +34,7 @@
 
 import type { RequestEntry } from "./request-log.ts";
 import type { Auth, HttpLimits, HttpOptions } from "everturn/http";
-import type { Runtime } from "everturn/runtime";
+import type { Runtime, WorkOptions } from "everturn/runtime";
 import type { Server } from "node:http";
 
 import { EventEmitter, once } from "node:events";
@@ -215,7 +215,8 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   server.listen({ port, host: address, backlog });
   await once(server, "listening");
   reportToolErrors(handlerOptions.onError, stopping.signal);
-  const working = work === false ? null : sessions.work({ concurrency: work, signal: stopping.signal });
+  const workOptions = { signal: stopping.signal, ...workerErrors(handlerOptions.onError) };
+  const working = work === false ? null : sessions.work({ concurrency: work, ...workOptions });
   const socketAddress = server.address();
   const boundPort = typeof socketAddress === "object" && socketAddress !== null ? socketAddress.port : port;
   if (loginToken !== undefined) codes = new LoginCodes(loginToken, boundPort, Date.now());
@@ -252,6 +253,18 @@ function reportToolErrors(onError: ServerOptions["onError"], until: AbortSignal)
     }
   });
   until.addEventListener("abort", stop, { once: true });
+}
+
+/** Reports the errors after which the worker tries again to `onError`. Without it they are lines on the console. */
+function workerErrors(onError: ServerOptions["onError"]): Pick<WorkOptions, "onError"> {
+  if (onError === undefined) return {};
+  return {
+    onError: (cause, count) => {
+      const what = cause instanceof Error ? cause.message : String(cause);
+      const message = `the worker could not do all of its work, and tries again (error ${count}): ${what}`;
+      onError(new Error(message, { cause }), null);
+    },
+  };
 }
 
 /** A handler that refuses requests which a reverse proxy has forwarded. */

@@ -108,14 +108,14 @@ function checkKey({ model, isCommandModel }: Engines, settings: Settings, enviro
 }
 
 /**
- * Opens the sessions for reading: imports no tools, needs no model, and drives no turn. `search`: creates the search
- * index if it does not exist.
+ * Opens the sessions without running turns: imports no tools and needs no model. `search`: creates the search index if
+ * it does not exist. `drive`: verbs may end turns that no process drives, which needs no engine.
  */
 export async function openSessions(
   settings: Settings,
-  { search = false }: Pick<WorkspaceOptions, "search"> = {},
+  { search = false, drive = false }: Pick<WorkspaceOptions, "search"> & { readonly drive?: boolean } = {},
 ): Promise<Pick<Workspace, "sessions" | "database" | "close">> {
-  return openOver(settings, { default: newEngine() }, { drive: false }, null, search);
+  return openOver(settings, { default: newEngine() }, { drive }, null, search);
 }
 
 /**

@@ -47,6 +47,7 @@ import { subscribe } from "everturn/engine";
 import { agUi, aiSdkChat, createHandler, defaultHttpLimits, openaiCompletions } from "everturn/http";
 import { MisuseError } from "everturn/model";
 
+import { clientAddresses } from "./client-address.ts";
 import { errorResponse, LoginCodes, withLogin } from "./login.ts";
 import { RequestLog } from "./request-log.ts";
 import { isEventStream, sendStream } from "./send-stream.ts";
@@ -102,6 +103,11 @@ export type ServerOptions = Omit<
    * log.
    */
   readonly onRequest?: (entry: RequestEntry) => void;
+  /**
+   * Proxies whose `X-Forwarded-For` names the client: addresses, networks (`10.0.0.0/8`), or `loopback`. Default: none,
+   * the header is ignored.
+   */
+  readonly trustedProxies?: readonly string[];
 };
 
 type FetchCallback = Parameters<typeof getRequestListener>[0];
@@ -166,6 +172,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     loginToken,
     openai,
     dialects = [],
+    trustedProxies = [],
     ...handlerOptions
   } = options;
   if (auth === "none" && !isLoopback(host)) {
@@ -199,9 +206,12 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   // Set when the port is known: codes are valid for one port.
   let codes: LoginCodes | null = null;
   const handler = auth === "none" ? withoutProxies(served) : withLogin(served, () => codes);
+  const addressOf = clientAddresses(trustedProxies);
   const limits = { ...defaultHttpLimits, ...handlerOptions.limits };
   const withAddress = (request: Request, incoming: object) => {
-    if (incoming instanceof IncomingMessage) addresses.set(request, networkOf(incoming.socket.remoteAddress ?? ""));
+    if (!(incoming instanceof IncomingMessage)) return;
+    const client = addressOf(incoming.socket.remoteAddress ?? "", request.headers.get("x-forwarded-for"));
+    addresses.set(request, networkOf(client));
   };
   const server = createServer(
     { connectionsCheckingInterval: connectionCheckMs },

@@ -7,6 +7,7 @@ import type { Tool } from "everturn";
 import type { WhenBusy } from "everturn/engine";
 
 import { readFileSync } from "node:fs";
+import { isIP } from "node:net";
 import { resolve } from "node:path";
 
 /**
@@ -155,6 +156,19 @@ export function listenAddress(value: unknown, origin: Origin): ListenAddress {
   const given = typeof value === "number" ? String(value) : text(value, origin);
   const [, host = "127.0.0.1", digits = ""] = /^(?:(.+):)?(\d+)$/.exec(given) ?? [];
   return { host: host.replace(/^\[(.*)\]$/, "$1"), port: port(digits === "" ? given : digits, origin) };
+}
+
+/** Addresses and networks (`10.0.0.0/8`), or `loopback`. */
+export function networks(value: unknown, origin: Origin): readonly string[] {
+  return texts(value, origin).map((item) => {
+    const [address = "", prefix, ...others] = item.split("/");
+    const bits = { 0: -1, 4: 32, 6: 128 }[isIP(address)] ?? -1;
+    const isNetwork = prefix === undefined || (/^\d{1,3}$/.test(prefix) && Number(prefix) <= bits);
+    if (item === "loopback" || (bits > 0 && isNetwork && others.length === 0)) return item;
+    throw new SettingsError(
+      `${origin.name} has to be an address, a network such as 10.0.0.0/8, or loopback, not ${preview(item)}`,
+    );
+  });
 }
 
 /** The delay between two words of the offline model, in milliseconds. */

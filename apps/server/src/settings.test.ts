@@ -128,6 +128,13 @@ describe("precedence is flag, environment variable, configuration file, default"
       ["https://c"],
       [["https://a"], ["https://b"], ["https://c"], []],
     ],
+    [
+      "trustedProxies",
+      ["loopback"],
+      ["EVERTURN_TRUSTED_PROXIES", "10.0.0.0/8,::1"],
+      "10.0.0.1",
+      [["loopback"], ["10.0.0.0/8", "::1"], ["10.0.0.1"], []],
+    ],
     ["completions", "off", ["EVERTURN_COMPLETIONS", "on"], true, [false, true, true, false]],
     ["search", "off", ["EVERTURN_SEARCH", "on"], false, [false, true, false, true]],
     ["requestLog", "off", ["EVERTURN_REQUEST_LOG", "On"], false, [false, true, false, true]],

@@ -32,6 +32,7 @@ import {
   file,
   instructions,
   listenAddress,
+  networks,
   onOff,
   pace,
   port,
@@ -141,6 +142,14 @@ const fields = {
   tokens: setting({ flag: "--token", variable: "EVERTURN_TOKENS", list: true, read: tokens, fallback: [] }),
   /** Origins of web pages that may call the server (CORS allowlist). */
   cors: setting({ flag: "--cors", variable: "EVERTURN_CORS", list: true, read: texts, fallback: [] }),
+  /** Proxies whose `X-Forwarded-For` names the client: addresses, networks, or `loopback`. */
+  trustedProxies: setting({
+    flag: "--trusted-proxy",
+    variable: "EVERTURN_TRUSTED_PROXIES",
+    list: true,
+    read: networks,
+    fallback: [],
+  }),
   /** Whether the server serves OpenAI's chat completions (`/v1`). */
   completions: setting({ flag: "--completions", variable: "EVERTURN_COMPLETIONS", read: onOff, fallback: false }),
   /** Whether the server writes a line for each request. */
@@ -306,6 +315,7 @@ export function resolveSettings(sources: {
     port: resolve("port", fields.port),
     tokens: resolve("tokens", fields.tokens),
     cors: resolve("cors", fields.cors),
+    trustedProxies: resolve("trustedProxies", fields.trustedProxies),
     completions: resolve("completions", fields.completions),
     requestLog: resolve("requestLog", fields.requestLog),
     static: resolve("static", fields.static),

@@ -111,6 +111,11 @@ export type EverturnConfig = {
    * address, a token that `serve` creates in the configuration folder of the user.
    */
   readonly tokens?: string | readonly string[];
+  /**
+   * Proxies in front of `serve` whose `X-Forwarded-For` names the client: addresses, networks such as `10.0.0.0/8`, or
+   * `loopback`. Limits by address count by it. Default: none, the header is ignored.
+   */
+  readonly trustedProxies?: string | readonly string[];
   /** Origins of web pages that may call `serve` (CORS allowlist). Pages in `static` need none. Default: none. */
   readonly cors?: string | readonly string[];
   /** Whether `serve` serves OpenAI's chat completions at `/v1`. Default: false, unless `http.openai` lists engines. */

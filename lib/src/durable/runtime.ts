@@ -206,8 +206,8 @@ export type Runtime = {
   readonly messages: (id: string, options?: MessagePageOptions) => Promise<Page<Message>>;
   /**
    * Returns a page of sessions, most recently changed first. `after` is the cursor `next` of the previous page. A
-   * session whose row cannot be read is left out; `get` reports the reason. `status`, `engine`, `owner` and the
-   * function `where` select sessions. The statuses `waiting` and `parked` and the owner have an index. Other filters
+   * session whose row cannot be read is left out; `get` reports the reason. `status`, `engine`, `owner`, `metadata`
+   * and the function `where` select sessions. The statuses `waiting` and `parked` and the owner have an index. Other filters
    * examine at most 1,024 sessions for a page, which may have fewer items than `limit`, also none, and a `next`.
    */
   readonly list: (options?: SessionPageOptions) => Promise<Page<SessionSummary>>;

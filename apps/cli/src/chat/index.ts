@@ -5,7 +5,7 @@ import type { Workspace } from "../workspace.ts";
 
 import { databaseName } from "@everturn/server";
 
-import { UsageError } from "../commands/context.ts";
+import { actorName, UsageError } from "../commands/context.ts";
 import { exitCodes } from "../commands/exit-codes.ts";
 import { sessionNamed } from "../commands/id-prefix.ts";
 import { shellQuote } from "../commands/text.ts";
@@ -36,7 +36,7 @@ export async function runChat(workspace: Workspace, options: ChatOptions): Promi
   const terminal = openTerminal(stdin, stdout);
   const screen = new Screen(terminal);
   const context = {
-    sessions: workspace.sessions,
+    sessions: workspace.sessions.actedBy(actorName()),
     screen,
     colours: colours(options.colours ?? wantsColours(env, true)),
     now: () => Date.now(),

@@ -6,6 +6,8 @@ import type { Io } from "./io.ts";
 import type { Settings, SettingsRequest } from "@everturn/server";
 import type { Runtime } from "everturn/runtime";
 
+import { userInfo } from "node:os";
+
 import { safeText } from "../terminal/safe-text.ts";
 import { colours, wantsColours } from "../terminal/style.ts";
 
@@ -89,22 +91,49 @@ export async function withWorkspace<T>(
     ...options,
   });
   try {
-    return await use(workspace);
+    const tenant = tenantOf(context);
+    return await use(tenant === null ? workspace : { ...workspace, sessions: workspace.sessions.tenant(tenant) });
   } finally {
     await workspace.close();
   }
 }
 
-/** As `withWorkspace`, for commands that only read sessions: works also if tools or model are misconfigured. */
+/** The tenant of `--tenant`; `null`: the option is not given. */
+export function tenantOf({ options: { tenant } }: Pick<CommandContext, "options">): string | null {
+  return typeof tenant === "string" ? tenant : null;
+}
+
+/** The sessions of the tenant of `--tenant`, for the user of the command: the audit log names it. */
+function inTenant(context: CommandContext, sessions: Runtime): Runtime {
+  const tenant = tenantOf(context);
+  const acting = sessions.actedBy(actorName());
+  return tenant === null ? acting : acting.tenant(tenant);
+}
+
+/** Who the audit log names for commands. */
+export function actorName(): string {
+  try {
+    return `command of ${userInfo().username}`;
+  } catch {
+    // The user has no entry in the system.
+    return "command";
+  }
+}
+
+/**
+ * As `withWorkspace`, for commands that run no turn: works also if tools or model are misconfigured. `drive`: verbs may
+ * end turns that no process drives.
+ */
 export async function withSessions<T>(
   context: CommandContext,
   use: (sessions: Runtime, settings: Settings) => Promise<T>,
+  { drive = false }: { readonly drive?: boolean } = {},
 ): Promise<T> {
   const settings = await context.settings();
   const { openSessions } = await import("../workspace.ts");
-  const { sessions, close } = await openSessions(settings);
+  const { sessions, close } = await openSessions(settings, { drive });
   try {
-    return await use(sessions, settings);
+    return await use(inTenant(context, sessions), settings);
   } finally {
     await close();
   }

@@ -36,8 +36,12 @@ function undecidedCalls(calls: readonly PendingToolCall[]): readonly PendingTool
 /**
  * All calls of a session that wait for a decision or a result, with the commands that answer them. Lines are not cut.
  */
-export function waitingLines(sessionId: string, pending: readonly PendingToolCall[]): readonly string[] {
-  const session = `--session ${shellQuote(sessionId)}`;
+export function waitingLines(
+  sessionId: string,
+  pending: readonly PendingToolCall[],
+  tenant: string | null = null,
+): readonly string[] {
+  const session = `--session ${shellQuote(sessionId)}${tenantFlag(tenant)}`;
   const calls = undecidedCalls(pending);
   const lines = calls.flatMap((call) => {
     const { title, details } = pendingCallText(call);
@@ -50,6 +54,11 @@ export function waitingLines(sessionId: string, pending: readonly PendingToolCal
     ];
   });
   return calls.some(isDecidable) ? [...lines, `  deny: everturn run ${session} --deny`] : lines;
+}
+
+/** The flag of a command that acts in the tenant; empty for the one without a name. */
+export function tenantFlag(tenant: string | null): string {
+  return tenant === null || tenant === "" ? "" : ` --tenant ${shellQuote(tenant)}`;
 }
 
 /** The status of a session in a list: that of its open turn, or what it waits for, with the innermost tools. */

@@ -13,9 +13,9 @@ import { MisuseError, RuntimeError } from "everturn/model";
 import { replayTurn } from "everturn/runtime";
 
 import { safeJson } from "../terminal/safe-text.ts";
-import { UsageError, withSessions } from "./context.ts";
+import { tenantOf, UsageError, withSessions } from "./context.ts";
 import { exitCodes } from "./exit-codes.ts";
-import { ambiguousText, findSession } from "./id-prefix.ts";
+import { locateSession } from "./id-prefix.ts";
 import { plural, spent } from "./text.ts";
 
 export type ReplayRequest = {
@@ -101,13 +101,13 @@ async function recordText(context: CommandContext, { source, turn }: ReplayReque
     }
   }
   return withSessions(context, async (sessions, { database }) => {
-    const match = await findSession(sessions, source);
-    if (match.type === "ambiguous") throw new UsageError(ambiguousText("sessions", source, match.ids));
-    if (match.type === "none") {
+    const located = await locateSession(sessions, source, tenantOf(context)).catch((error: unknown) => {
+      if (!(error instanceof UsageError) || !error.message.startsWith("there is no session")) throw error;
       throw new UsageError(
         `there is no file ${path}, and no session ${JSON.stringify(source)} in ${databaseName(database.value)}`,
       );
-    }
-    return JSON.stringify(await inspection(sessions.source).export(match.id, turn ?? undefined));
+    });
+    const { source: reader } = located.sessions;
+    return JSON.stringify(await inspection(reader).export(located.id, turn ?? undefined));
   });
 }

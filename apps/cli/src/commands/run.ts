@@ -19,7 +19,7 @@ import { resolve } from "node:path";
 import { callPath } from "everturn/model";
 
 import { safeLine } from "../terminal/safe-text.ts";
-import { UsageError, withWorkspace } from "./context.ts";
+import { actorName, tenantOf, UsageError, withWorkspace } from "./context.ts";
 import { exitCodeOf, exitCodes } from "./exit-codes.ts";
 import { changeText, isDecidable, pendingCallText, waitingLines } from "./pending-call.ts";
 import { eventPrinter, reportEnd } from "./run-report.ts";
@@ -64,7 +64,7 @@ export async function run(context: CommandContext, request: RunRequest): Promise
   const use = async ({ sessions, engineName }: Workspace): Promise<number> => {
     const engine = engineName === "default" ? {} : { engine: engineName };
     const options = { ...engine, ...(output === null ? {} : { output, repair: request.repair }) };
-    const turn = await begin(context, sessions, request, prompt, options);
+    const turn = await begin(context, sessions.actedBy(actorName()), request, prompt, options);
     if (turn === null) return exitCodes.waiting;
     const end = await follow(context, sessions, turn, request);
     if (end === null) {
@@ -138,7 +138,7 @@ async function decideCalls(
   const { note, err } = context;
   const pending = async () => (await sessions.get(id, { messages: 1 }))?.session.pendingToolCalls ?? [];
   const printWaiting = (calls: readonly PendingToolCall[]): void => {
-    for (const line of waitingLines(id, calls)) note(err.yellow(line));
+    for (const line of waitingLines(id, calls, tenantOf(context))) note(err.yellow(line));
   };
   const open = (await pending()).filter(isDecidable);
   if (open.length === 0) throw new UsageError(`session ${id} has no tool call that waits for approval`);

@@ -55,7 +55,7 @@ export async function serve(context: CommandContext, { open }: ServeOptions): Pr
   const scenarios = offersScenarios(settings, auth) ? createScenarios({ paceMs: settings.pace.value }) : null;
   const serving = async (workspace: Workspace): Promise<number> => {
     const { sessions, engines, engine, model, database } = workspace;
-    const { host, port, cors, completions, requestLog, program } = settings;
+    const { host, port, cors, trustedProxies, completions, requestLog, program } = settings;
     const { openai = { ...engines, [model]: engine }, ...http } = program.http;
     // A configuration file that lists engines for `/v1` needs no second setting.
     const isListed = program.http.openai !== undefined && completions.source.from === "default";
@@ -66,6 +66,9 @@ export async function serve(context: CommandContext, { open }: ServeOptions): Pr
       port: port.value,
       auth,
       origins: cors.value,
+      // Keys of `everturn keys`, beside those of the settings.
+      admin: auth !== "none",
+      trustedProxies: trustedProxies.value,
       ...(completions.value || isListed ? { openai } : {}),
       // The operator may export turn records, and set the options of turns that the playground of the studio changes.
       records: isForUser,

@@ -1,6 +1,7 @@
 // `everturn show`: prints turns of a session as timelines or JSON, or exports the record of a turn to a file.
 
 import type { CommandContext } from "./context.ts";
+import type { LocatedSession } from "./id-prefix.ts";
 import type { TurnTimeline } from "everturn/client";
 import type { Inspection } from "everturn/http";
 import type { Runtime, SessionView } from "everturn/runtime";
@@ -11,10 +12,10 @@ import { inspection, readTurnRecord } from "everturn/http";
 
 import { writePrivateFile } from "../private-file.ts";
 import { safeLine, safeJson } from "../terminal/safe-text.ts";
-import { UsageError, withSessions } from "./context.ts";
+import { tenantOf, UsageError, withSessions } from "./context.ts";
 import { exitCodes } from "./exit-codes.ts";
-import { ambiguousText, findId, sessionNamed } from "./id-prefix.ts";
-import { waitingLines } from "./pending-call.ts";
+import { ambiguousText, findId, locateSession } from "./id-prefix.ts";
+import { tenantFlag, waitingLines } from "./pending-call.ts";
 import { brief, plural, spent, shellQuote } from "./text.ts";
 import { inputTexts, timelineText } from "./timeline-text.ts";
 
@@ -29,8 +30,8 @@ export type ShowRequest = {
 };
 
 export async function show(context: CommandContext, request: ShowRequest): Promise<number> {
-  return withSessions(context, async (sessions) => {
-    const id = await sessionNamed(sessions, request.id);
+  return withSessions(context, async (all) => {
+    const { id, sessions, tenant } = await locateSession(all, request.id, tenantOf(context));
     const view = await sessions.get(id, { messages: 1 });
     if (view === null) throw new UsageError(`session ${JSON.stringify(id)} has been deleted`);
     const turnIds = new Set<string>();
@@ -55,13 +56,14 @@ export async function show(context: CommandContext, request: ShowRequest): Promi
       context.say(safeJson({ session: { ...head, version, length, openTurn, forkedFrom }, turns, timelines, usage }));
       return exitCodes.ok;
     }
-    for (const line of headLines(view, id, spent(usage.total))) context.say(line);
+    for (const line of headLines(view, { id, tenant }, spent(usage.total))) context.say(line);
     for (const turn of shownTurns) {
       context.say();
       for (const line of timelineText(turn, context.out, context.io.stdout.columns)) context.say(line);
     }
     const others = turns.length - shownTurns.length;
-    if (others > 0) context.note(`${plural(others, "other turn")}: everturn show ${shellQuote(id)} --all`);
+    if (others > 0)
+      context.note(`${plural(others, "other turn")}: everturn show ${shellQuote(id)}${tenantFlag(tenant)} --all`);
     return exitCodes.ok;
   });
 }
@@ -91,6 +93,7 @@ async function exportRecord(
   to: string,
 ): Promise<number> {
   const record = await inspection(sessions.source).export(id, turn ?? undefined);
+  await sessions.exported(id, record.data.turnId);
   const text = safeJson(record, 2);
   if (to === "-") {
     say(text);
@@ -109,19 +112,37 @@ async function exportRecord(
 /** The status of the session, its open turn, and what it waits for. */
 function headLines(
   { session, length, openTurn, forkedFrom }: SessionView,
-  id: string,
+  { id, tenant }: Pick<LocatedSession, "id" | "tenant">,
   cost: string,
 ): readonly string[] {
+  const named = `${shellQuote(id)}${tenantFlag(tenant)}`;
   const facts = [openTurn?.status ?? session.status, plural(length, "message"), ...(cost === "" ? [] : [cost])];
   const limit = openTurn?.limitWait?.limit;
   const waits = limit === undefined ? "" : `, waits for the limit of its ${limit}`;
   const open =
     openTurn === null ? [] : [`  open: ${openTurn.turnId} (${openTurn.status}, step ${openTurn.step + 1}${waits})`];
   const failure = openTurn?.failure ?? null;
-  const parked = failure === null ? [] : [`  parked: ${brief(failure.message, 300)}`];
+  const parked =
+    failure === null
+      ? []
+      : [
+          `  parked: ${failure.reason}: ${brief(failure.message, 300)}`,
+          `  restart its step: everturn recover ${named} --from-step`,
+          `  end the turn: everturn recover ${named}`,
+        ];
+  const failed = openTurn === null && session.status === "error" ? [`  make it usable: everturn recover ${named}`] : [];
   const asks = session.pendingQuestion === null ? [] : [`  asks: ${brief(session.pendingQuestion, 300)}`];
-  const calls = waitingLines(id, session.pendingToolCalls);
+  const calls = waitingLines(id, session.pendingToolCalls, tenant);
   const fork =
     forkedFrom === null ? [] : [`  forked from ${safeLine(forkedFrom.sessionId)} at message ${forkedFrom.at}`];
-  return [`session ${safeLine(id)}  ${facts.join(" · ")}`, ...fork, ...open, ...parked, ...asks, ...calls];
+  const owner = tenant === "" ? "" : ` of tenant ${safeLine(tenant)}`;
+  return [
+    `session ${safeLine(id)}${owner}  ${facts.join(" · ")}`,
+    ...fork,
+    ...open,
+    ...parked,
+    ...failed,
+    ...asks,
+    ...calls,
+  ];
 }

@@ -28,6 +28,7 @@ const chat: Declaration = {
     command
       .option("-s, --session <id>", "continue this session; the beginning of its id is enough")
       .option("--continue", "continue the session that changed last")
+      .option("--tenant <name>", "the tenant of the session; default: the one without a name")
       .option("-e, --engine <name>", engineHelp)
       .option(
         "--when-busy <policy>",
@@ -58,6 +59,7 @@ const run: Declaration = {
     command
       .argument("[prompt...]", "the user message")
       .option("-s, --session <id>", "continue this session, or create it with this id")
+      .option("--tenant <name>", "the tenant of the session; default: the one without a name")
       .option("-e, --engine <name>", engineHelp)
       .option("--schema <file>", "a JSON Schema: the answer is validated and printed as JSON")
       .option(
@@ -135,6 +137,11 @@ const serve: Declaration = {
       )
       .option("--open", "open the studio in the browser, if this is a terminal with a display; --no-open: do not")
       .addOption(new Option("--no-open").hideHelp())
+      .option(
+        "--trusted-proxy <address>",
+        "a proxy whose X-Forwarded-For names the client: an address, a network such as 10.0.0.0/8, or loopback; may be repeated (EVERTURN_TRUSTED_PROXIES)",
+        collect,
+      )
       .option("--cors <origin>", "an origin of web pages that may call; may be repeated (EVERTURN_CORS)", collect)
       .option("--when-busy <policy>", `what happens to a message that arrives while a turn is open ${policies}`)
       .option("--limit <limit>", limitHelp, collect)

@@ -2,6 +2,7 @@
 // the usage of a session. Pagination is by cursor.
 
 import type {
+  Json,
   LedgerSum,
   Message,
   Page,
@@ -234,8 +235,6 @@ export type SessionPageOptions = SessionFilter &
   SessionChoice & {
     readonly limit?: number;
     readonly after?: string;
-    /** Only sessions of this caller. Default: of all. */
-    readonly owner?: string;
   };
 
 /** A function of the program that selects sessions. */
@@ -260,7 +259,7 @@ const maxScannedRows = 1024;
  */
 export async function listSessions(
   context: VerbContext,
-  { limit = 50, after, status, engine, owner, where }: SessionPageOptions = {},
+  { limit = 50, after, status, engine, owner, metadata, where }: SessionPageOptions = {},
 ): Promise<Page<SessionSummary>> {
   checkLimit("list", limit);
   if (status !== undefined && !sessionFilterStatuses.includes(status)) {
@@ -275,11 +274,17 @@ export async function listSessions(
       ? ({ table: "recent", prefix: [tenant] } as const)
       : ({ table: "attention", prefix: [tenant, label] } as const);
   const isFiltered =
-    engine !== undefined || where !== undefined || (status !== undefined && status !== label) || owner !== undefined;
+    engine !== undefined ||
+    where !== undefined ||
+    metadata !== undefined ||
+    (status !== undefined && status !== label) ||
+    owner !== undefined;
+  const wanted = Object.entries(metadata ?? {});
   const matches = async (item: SessionSummary): Promise<boolean> =>
     (status === undefined || filterStatus(item) === status) &&
     (engine === undefined || item.engine === engine) &&
     (owner === undefined || item.owner === owner) &&
+    wanted.every(([name, text]) => Object.hasOwn(item.metadata, name) && textOf(item.metadata[name]) === text) &&
     (where === undefined || (await where(item)));
   const items: SessionSummary[] = [];
   let from = after === undefined ? null : pageCursor(after);
@@ -300,6 +305,10 @@ export async function listSessions(
     if (isLast || from === null) return { items, next: null };
     if (!isFiltered || scanned >= maxScannedRows) return { items, next: cursorText(from) };
   }
+}
+
+function textOf(value: Json | undefined): string {
+  return typeof value === "string" ? value : JSON.stringify(value);
 }
 
 /** A row of an index of sessions: the time of the last change and the id. */

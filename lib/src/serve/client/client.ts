@@ -128,7 +128,11 @@ export function createClient(options: ClientOptions): EverturnClient {
     },
     messages: async (id, { after, ...options } = {}) =>
       call(sender, sessions.listMessages, [id], { ...options, ...(after === undefined ? {} : { after: `${after}` }) }),
-    list: async (options) => call(sender, sessions.listSessions, [], options),
+    list: async ({ metadata, ...options } = {}) =>
+      call(sender, sessions.listSessions, [], {
+        ...options,
+        ...(metadata === undefined ? {} : { metadata: JSON.stringify(metadata) }),
+      }),
     delete: async (id, options) => deleteSession(sender, id, options),
     fork: async (id, options) => (await call(sender, sessions.forkSession, [id], options)).id,
     recover: async (id, options) => call(sender, sessions.recoverSession, [id], options),

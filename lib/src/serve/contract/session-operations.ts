@@ -35,6 +35,11 @@ export const sessionOperations = {
         sessionFilterStatuses,
       ),
       engine: textQuery("Only sessions whose newest turn has this engine.", (idLength) => idLength),
+      owner: textQuery("Only sessions of this caller.", (idLength) => idLength),
+      metadata: textQuery(
+        'Only sessions whose metadata has these values: a JSON object of texts, such as `{"case":"17"}`. A value that is no text is compared as JSON.',
+        (idLength) => 4 * idLength,
+      ),
     },
     answers: json("SessionPage", { 200: "A page of summaries." }),
   }),

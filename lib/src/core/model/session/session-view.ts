@@ -119,6 +119,10 @@ export type SessionFilter = {
   readonly status?: SessionFilterStatus;
   /** The name of the engine of the newest turn. Default: all. */
   readonly engine?: string;
+  /** The caller that the session belongs to. Default: all. */
+  readonly owner?: string;
+  /** Values that the metadata has: texts as they are, other values as JSON. Default: all. */
+  readonly metadata?: { readonly [name: string]: string };
 };
 
 /** A status that `list` selects. */

@@ -12,6 +12,7 @@ import type { sessionOperations } from "../../contract/internal.ts";
 import type { HttpLimits } from "../limits.ts";
 import type { Implementations, OperationCall } from "./operation-route.ts";
 
+import { isPlainObject } from "../../../core/model/parse/reading.ts";
 import { HttpError } from "../failure.ts";
 import { isPathSegment } from "../input.ts";
 import { noSession } from "./turn-answer.ts";
@@ -56,7 +57,8 @@ export async function boundedPage<T>(
 
 export const sessionImplementations: Implementations<typeof sessionOperations> = {
   listSessions: (request) => {
-    const { limit: _, after: __, ...filter } = request.query;
+    const { limit: _, after: __, metadata, ...others } = request.query;
+    const filter = { ...others, ...(metadata === undefined ? {} : { metadata: textsOf(metadata) }) };
     // The rules of the handler filter too: a page may have fewer items than `limit`.
     const isFiltered = Object.keys(filter).length > 0 || request.runtime === null;
     return boundedPage(request, { isFiltered }, (part) => request.sessions.list({ ...part, ...filter }));
@@ -78,6 +80,23 @@ export const sessionImplementations: Implementations<typeof sessionOperations> =
   },
   recoverSession: ({ sessions, param, body }) => sessions.recover(param("id"), body),
 };
+
+/** The metadata that a query asks for. */
+function textsOf(text: string): { readonly [name: string]: string } {
+  const value = parsedJson(text);
+  if (isPlainObject(value) && Object.values(value).every((item) => typeof item === "string")) {
+    return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, String(item)]));
+  }
+  throw new HttpError("invalid_body", "metadata must be a JSON object of texts", { details: { path: ["metadata"] } });
+}
+
+function parsedJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
 
 /** The runtime of an operator. The handler rejects the requests of other callers before. */
 export function operatorRuntime({ runtime }: { readonly runtime: Runtime | null }): Runtime {

@@ -1,0 +1,210 @@
+// The commands of operators: sessions of all tenants, stored keys, repair, and the audit log; and how soon a revoked key
+// stops working in three processes.
+
+import type { PostgresServer } from "../../../lib/test/postgres-server.ts";
+import type { Place } from "./harness.ts";
+
+import { join } from "node:path";
+
+import { engine, fake, tool } from "everturn";
+import { sqliteStorage } from "everturn/host/sqlite";
+import { runtime } from "everturn/runtime";
+import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
+
+import { startPostgres } from "../../../lib/test/postgres-server.ts";
+import { createPlace, says } from "./harness.ts";
+
+let place: Place;
+let database: string;
+const places: Place[] = [];
+beforeEach(() => {
+  place = createPlace();
+  places.push(place);
+  database = join(place.folder, "sessions.db");
+});
+afterEach(() => {
+  for (const { remove } of places.splice(0)) remove();
+});
+
+const run = (...argv: readonly string[]) => place.run([...argv, "--database", database, "--no-config"]);
+
+/** Sessions of two tenants and of the one without a name, one of which waits for an approval. */
+async function fill(): Promise<void> {
+  const pay = tool({
+    name: "pay",
+    description: "Pays.",
+    schema: { type: "object" },
+    needsApproval: true,
+    handler: () => "paid",
+  });
+  const host = sqliteStorage({ path: database });
+  const text = [{ type: "text", text: "Hello!" } as const];
+  const agent = engine({ adapter: fake({ scripts: [text, text, text] }), model: "fake:m" });
+  const paying = engine({
+    adapter: fake({ script: [{ type: "tool_call", id: "c1", name: "pay", arguments: { euros: 5 } }] }),
+    model: "fake:m",
+    tools: [pay],
+  });
+  const sessions = runtime({ host, engines: { default: agent, paying } });
+  await (
+    await sessions.start("one", { id: "plain" })
+  ).result;
+  const [shop, bank] = [sessions.tenant("shop"), sessions.tenant("bank")];
+  await (
+    await shop.calledBy("ada").start("two", { id: "a1", metadata: { case: 17 } })
+  ).result;
+  await (
+    await shop.calledBy("bob").start("three", { id: "pending", engine: "paying" })
+  ).result;
+  await (
+    await bank.calledBy("ada").start("four", { id: "a1" })
+  ).result;
+  await sessions.close();
+  await host.close();
+}
+
+const idsOf = (json: string): readonly string[] => {
+  const { items }: { readonly items: readonly { readonly tenant: string; readonly id: string }[] } = JSON.parse(json);
+  return items.map(({ tenant, id }) => `${tenant}/${id}`).toSorted();
+};
+
+test("sessions of all tenants are listed, by tenant, status, user, engine and metadata", async () => {
+  await fill();
+  expect((await run("sessions")).stdout).toMatch(/TENANT +ID[^]*bank +a1[^]*shop +pending +awaiting_tools \(pay\)/);
+  const list = async (...flags: readonly string[]) => idsOf((await run("sessions", "--json", ...flags)).stdout);
+  expect(await list()).toEqual(["/plain", "bank/a1", "shop/a1", "shop/pending"]);
+  expect(await list("--tenant", "shop")).toEqual(["shop/a1", "shop/pending"]);
+  expect(await list("--tenant", "")).toEqual(["/plain"]);
+  expect(await list("--status", "waiting")).toEqual(["shop/pending"]);
+  expect(await list("--owner", "ada")).toEqual(["bank/a1", "shop/a1"]);
+  expect(await list("--of-engine", "paying")).toEqual(["shop/pending"]);
+  expect(await list("--metadata", "case=17")).toEqual(["shop/a1"]);
+  expect((await run("sessions", "--limit", "2")).stderr).toContain("there are more");
+});
+
+test("show and replay find a session in any tenant, and ask for the tenant if there are several", async () => {
+  await fill();
+  const shown = await run("show", "pend");
+  expect(shown.stdout).toMatch(/^session pending of tenant shop/);
+  expect(shown.stdout).toMatch(/approve: everturn run --session pending --tenant shop --approve [0-9a-f]/);
+  const several = await run("show", "a1");
+  expect([several.code, several.stderr]).toEqual([
+    2,
+    'everturn: sessions of the tenant bank and the tenant shop are called "a1": --tenant names one\n',
+  ]);
+  expect((await run("show", "a1", "--tenant", "bank")).stdout).toContain("of tenant bank");
+  expect((await run("show", "pending", "--tenant", "bank")).code).toBe(2);
+  expect((await run("replay", "a1", "--tenant", "shop")).stdout).toContain("identical to the record");
+  expect((await run("replay", "pending")).code).toBe(0);
+});
+
+test("sessions of a user and of a tenant are deleted with their keys, and the audit log keeps who did it", async () => {
+  await fill();
+  const created = await run("keys", "create", "ada", "--tenant", "shop", "--scope", "read", "--expires", "30d");
+  expect([created.code, created.stdout]).toEqual([0, expect.stringMatching(/^evk_[0-9a-f]{16}_[0-9a-f]{64}\n$/)]);
+  expect((await run("keys")).stdout).toMatch(/ada +shop +read +all +expires in 29d/);
+  expect((await run("sessions", "delete", "--owner", "ada")).code).toBe(2);
+  const deleted = await run("sessions", "delete", "--tenant", "shop", "--owner", "ada");
+  expect(deleted.stderr).toBe("deleted 1 session, revoked 1 key\n");
+  expect(idsOf((await run("sessions", "--json")).stdout)).toEqual(["/plain", "bank/a1", "shop/pending"]);
+  expect((await run("sessions", "delete", "a1")).stderr).toBe("deleted a1\n");
+  await run("sessions", "delete", "--tenant", "shop", "--all");
+  expect(idsOf((await run("sessions", "--json")).stdout)).toEqual(["/plain"]);
+  const { items } = JSON.parse((await run("audit", "--json")).stdout);
+  expect(items).toMatchObject([
+    { action: "delete", tenant: "shop", sessionId: "pending" },
+    { action: "delete", tenant: "bank", sessionId: "a1" },
+    { action: "key_revoke", tenant: "shop" },
+    { action: "delete", tenant: "shop", sessionId: "a1", actor: expect.stringMatching(/^command of /) },
+    { action: "key_create", tenant: "shop" },
+  ]);
+  const exported = await run("audit", "--export", "-", "--tenant", "bank");
+  expect(
+    exported.stdout
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line)),
+  ).toMatchObject([{ action: "delete" }]);
+});
+
+test("keys are rotated and revoked, and wrong flags are refused", async () => {
+  await run("keys", "create", "ops", "--operator", "--context", '{"team":1}');
+  const { items } = JSON.parse((await run("keys", "--json")).stdout);
+  expect(items).toMatchObject([{ name: "ops", tenant: null, operator: true, context: { team: 1 } }]);
+  const rotated = JSON.parse((await run("keys", "rotate", items[0].id, "--json")).stdout);
+  expect(rotated.key).toMatchObject({ name: "ops", operator: true });
+  expect((await run("keys", "revoke", rotated.key.id)).stderr).toBe(`revoked ${rotated.key.id}\n`);
+  const states = JSON.parse((await run("keys", "--json")).stdout).items.map(({ state }: { state: string }) => state);
+  expect(states).toEqual(["revoked", "revoked"]);
+  expect((await run("keys", "revoke", "no-such-key")).code).toBe(2);
+  for (const flags of [
+    ["--scope", "all"],
+    ["--scope", "admin"],
+    ["--expires", "soon"],
+    ["--context", "1"],
+  ])
+    expect((await run("keys", "create", "x", ...flags)).code).toBe(2);
+});
+
+test("a turn that no process drives is cancelled", async () => {
+  const host = sqliteStorage({ path: database });
+  const idle = engine({ adapter: fake({ script: [] }), model: "fake:m" });
+  const sessions = runtime({ host, engines: { gone: idle, default: idle }, drive: false });
+  await sessions.tenant("shop").start("hi", { id: "stuck", engine: "gone" });
+  await sessions.close();
+  await host.close();
+  const open = await run("recover", "stuck");
+  expect([open.code, open.stderr]).toEqual([1, expect.stringContaining("everturn cancel stuck --tenant shop ends it")]);
+  expect(await run("cancel", "stuck", "--reason", "no engine")).toMatchObject({
+    code: 0,
+    stderr: "the turn is cancelled\n",
+  });
+  expect((await run("cancel", "stuck")).code).toBe(1);
+  expect((await run("audit", "--session", "stuck")).stdout).toMatch(/cancel +command of/);
+});
+
+describe("a revoked key", () => {
+  let postgres: PostgresServer | null = null;
+  afterAll(async () => postgres?.close());
+
+  test.each(["SQLite", "Postgres"])(
+    "stops working within a second in three processes on %s",
+    async (driver) => {
+      if (driver === "Postgres") {
+        postgres = await startPostgres();
+        database = await postgres.createDatabase();
+      }
+      const flags = ["--database", database, "--no-config"];
+      const [, id = ""] = /^evk_([0-9a-f]+)_/.exec((await run("keys", "create", "spare")).stdout) ?? [];
+      const token = (await run("keys", "create", "ada", "--tenant", "shop")).stdout.trim();
+      const key = /^evk_([0-9a-f]+)_/.exec(token)?.[1] ?? "";
+      const ready = Array.from({ length: 3 }, () => {
+        const server = place.start(["serve", "--port", "0", ...flags], { EVERTURN_TOKEN: "the-token-of-the-operator" });
+        return says(server.stdout, /listens on (http:\S+)/);
+      });
+      const urls = (await Promise.all(ready)).map((text) => /listens on (http:\S+)/.exec(text)?.[1] ?? "");
+      const headers = { authorization: `Bearer ${token}` };
+      const statuses = () => Promise.all(urls.map(async (url) => (await fetch(`${url}/sessions`, { headers })).status));
+      expect(await statuses()).toEqual([200, 200, 200]);
+      const body = JSON.stringify({ input: "hi", id: "s1" });
+      const json = { ...headers, "content-type": "application/json", prefer: "wait=20" };
+      expect((await fetch(`${urls[0]}/sessions`, { method: "POST", headers: json, body })).status).toBe(200);
+      const streams = await Promise.all(urls.map((url) => fetch(`${url}/sessions/s1/events`, { headers })));
+      expect(streams.map(({ status }) => status)).toEqual([200, 200, 200]);
+      const ended = Promise.all(streams.map((stream) => stream.text()));
+      // Another key has no influence.
+      await run("keys", "revoke", id);
+      expect(await statuses()).toEqual([200, 200, 200]);
+      await run("keys", "revoke", key);
+      const revokedAt = performance.now();
+      expect(await statuses()).toEqual([401, 401, 401]);
+      const requestMs = performance.now() - revokedAt;
+      await ended;
+      const streamMs = performance.now() - revokedAt;
+      expect(requestMs).toBeLessThan(1000);
+      // The keys of open streams are read twice a second; a busy machine delays the timer.
+      expect(streamMs).toBeLessThan(3000);
+    },
+    120_000,
+  );
+});

@@ -1,10 +1,10 @@
-// Checks what ARCHITECTURE.md, CONTRIBUTING.md and docs/rules.md claim about the code: the files they name exist, and
-// the batches of the durable walk write the tables that ARCHITECTURE.md lists. Also that docs/glossary.md defines every
-// stored table, and that documents which people read from the beginning to the end stay short.
+// Checks what ARCHITECTURE.md, CONTRIBUTING.md and the pages that they refer to claim about the code: the files they name
+// exist, and the batches of the durable walk write the tables that ARCHITECTURE.md lists. Also that docs/glossary.md
+// defines every stored table, and that documents which people read from the beginning to the end stay short.
 
 import type { HostStorage } from "everturn/runtime";
 
-import { readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
 import { engine, fake, tool } from "everturn";
@@ -22,23 +22,53 @@ const sourceFiles = folders
 
 test.each([
   ["ARCHITECTURE.md", 15_000],
+  ["CONTRIBUTING.md", 8_000],
   ["AGENTS.md", 3_000],
 ])("%s has at most %i bytes", (document, most) => {
   expect(Buffer.byteLength(readFileSync(join(root, document)))).toBeLessThanOrEqual(most);
 });
 
-describe.each(["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/rules.md"])("%s", (document) => {
-  const text = readFileSync(join(root, document), "utf8");
-  const named = [
-    ...new Set([...text.matchAll(/`(?<path>[\w/.-]+\.ts)`/g)].map((match) => match.groups?.["path"] ?? "")),
-  ];
+describe.each(["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/recipes.md", "docs/maintaining.md", "docs/rules.md"])(
+  "%s",
+  (document) => {
+    const text = readFileSync(join(root, document), "utf8");
+    const named = [
+      ...new Set([...text.matchAll(/`(?<path>[\w/.-]+\.ts)`/g)].map((match) => match.groups?.["path"] ?? "")),
+    ];
 
-  test("names source files", () => {
-    expect(named.length).toBeGreaterThan(3);
+    test("names source files", () => {
+      expect(named.length).toBeGreaterThan(3);
+    });
+
+    test.each(named)("%s exists", (path) => {
+      expect(sourceFiles.some((file) => `/${file}`.endsWith(`/${path}`))).toBe(true);
+    });
+  },
+);
+
+describe("the checklists of CONTRIBUTING.md", () => {
+  const items = readFileSync(join(root, "CONTRIBUTING.md"), "utf8")
+    .split("\n")
+    .filter((line) => line.startsWith("- [ ] "));
+  const quoted = items.flatMap((item) =>
+    [...item.matchAll(/`(?<text>[^`]+)`/g)].map((match) => match.groups?.["text"] ?? ""),
+  );
+  const paths = quoted.filter((text) => text.includes("/"));
+  const commands = quoted.filter((text) => text.startsWith("npm "));
+
+  test("name paths and commands", () => {
+    expect(items.length).toBeGreaterThan(15);
+    expect(paths.length).toBeGreaterThan(15);
+    expect(commands.length).toBeGreaterThan(2);
   });
 
-  test.each(named)("%s exists", (path) => {
-    expect(sourceFiles.some((file) => `/${file}`.endsWith(`/${path}`))).toBe(true);
+  test.each(paths)("%s exists", (path) => {
+    expect(["", "lib", "lib/src"].some((folder) => existsSync(join(root, folder, path)))).toBe(true);
+  });
+
+  test.each(commands)("%s is a script", (command) => {
+    const { scripts } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+    expect(Object.keys(scripts)).toContain(/^npm run (?<name>\S+)$/.exec(command)?.groups?.["name"]);
   });
 });
 

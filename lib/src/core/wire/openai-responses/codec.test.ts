@@ -805,6 +805,17 @@ describe("replay (W4)", () => {
     expect(inputOf(request(history, { options: { store: true } })).slice(0, 2)).toEqual([thought, call]);
   });
 
+  test("a call without reasoning is sent back without id and status, unless the provider stores responses", () => {
+    const call = { type: "function_call", call_id: "call_1", name: "go", arguments: "{}" };
+    const item = { ...call, id: "fc_1", status: "completed" };
+    const thought = { id: "rs_1", type: "reasoning", summary: [], encrypted_content: "gA==" };
+    const sent = (output: readonly JsonObject[], options = {}) =>
+      inputOf(request([messageOf(replied({ output })), toolResult("call_1", "1")], { options })).at(-2);
+    expect(sent([item])).toEqual(call);
+    expect(sent([item], { store: true })).toEqual(item);
+    expect(sent([thought, item])).toEqual(item);
+  });
+
   test("reasoning is sent back without its status", () => {
     const secret = { id: "rs_1", type: "reasoning", summary: [], encrypted_content: "gA==" };
     const text = { id: "msg_1", type: "message", role: "assistant", content: [{ type: "output_text", text: "So." }] };

@@ -376,7 +376,7 @@ function encodeAssistant(message: AssistantMessage, target: EncodeTarget): Encod
     if (replayFor(toolCall.provider, context.route).type === "foreign_route")
       omissions.push({ path: `.toolCalls[${message.toolCalls.indexOf(toolCall)}]`, reason: "foreign_replay" });
     const data = demoted.has(toolCall.id) ? null : replayFields(toolCall.provider, context);
-    const item = encodeCall(toolCall, data, reasoning.before(at) === "lost");
+    const item = encodeCall(toolCall, data, { reasoning: reasoning.before(at), stores });
     items.push(withOptions(item, optionsFor(toolCall, context.route)));
   };
   for (const [at, part] of parts.entries()) {
@@ -514,9 +514,13 @@ function encodeText(part: TextOfReply, route: ProviderRoute): JsonObject | null 
 }
 
 /** The item of a call. Arguments are sent as the model wrote them, also if they are no JSON object. */
-function encodeCall(call: ToolCall, data: JsonObject | null, isWithoutReasoning: boolean): JsonObject {
+function encodeCall(
+  call: ToolCall,
+  data: JsonObject | null,
+  { reasoning, stores }: { readonly reasoning: "none" | "sent" | "lost"; readonly stores: boolean },
+): JsonObject {
   const { id: itemId, ...itemFields } = data ?? {};
-  const fields = omitNullish({ ...itemFields, id: isWithoutReasoning ? null : itemId });
+  const fields = omitNullish({ ...itemFields, id: reasoning === "lost" ? null : itemId });
   const client = clientCallOf(data);
   if (client !== null) {
     // The id of an approval request is the id of the item; it has no `call_id`.
@@ -528,8 +532,12 @@ function encodeCall(call: ToolCall, data: JsonObject | null, isWithoutReasoning:
     return { ...fields, type: "custom_tool_call", call_id: call.id, name: call.name, input };
   }
   const argumentsText = call.rawArguments ?? JSON.stringify(call.arguments ?? {});
+  // The id refers to an item that the provider stores, that reasoning belongs to, or that code has called. Otherwise it
+  // says nothing, and neither does the status, and both would be sent again in every step of a loop.
+  const { id: _, status: __, type: ___, ...ownFields } = fields;
+  const isBare = !stores && reasoning === "none" && Object.keys(ownFields).length === 0;
   return {
-    ...fields,
+    ...(isBare ? {} : fields),
     type: "function_call",
     call_id: call.id,
     name: call.name,

@@ -522,7 +522,7 @@ export const mutations: readonly Mutation[] = [
     rule: "tokens",
     source: {
       file: "durable/accept/tokens.ts",
-      replacements: [['  if (stored.usedAt !== null) return { type: "already_completed" };\n', ""]],
+      replacements: [['  if (stored.usedAt !== null) return { type: "already_completed", ...named };\n', ""]],
     },
   },
   {

@@ -24,6 +24,7 @@ test.each([
   ["ARCHITECTURE.md", 15_000],
   ["CONTRIBUTING.md", 8_000],
   ["AGENTS.md", 3_000],
+  ["README.md", 10_000],
 ])("%s has at most %i bytes", (document, most) => {
   expect(Buffer.byteLength(readFileSync(join(root, document)))).toBeLessThanOrEqual(most);
 });

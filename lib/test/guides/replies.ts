@@ -7,7 +7,6 @@ export const replies: { readonly [guide: string]: readonly (readonly Reply[])[] 
   README: [
     [{ calls: [["weather", { city: "Rome" }]] }, { text: "No. The sky over Rome is clear, at 24 degrees." }],
     [{ calls: [["refund", { euros: 189 }]] }, { text: "I have refunded 189 EUR to your card." }],
-    [{ text: "The Tiber." }],
   ],
   "getting-started": [
     [

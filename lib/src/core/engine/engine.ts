@@ -99,6 +99,9 @@ export type Fallback = ModelName | { readonly adapter: Adapter; readonly model: 
 /** The argument of {@link engine}. */
 export type EngineFields<Context extends CallerContext = CallerContext> = Partial<Engine<Context>>;
 
+/** What `engine` adds to {@link Engine} for the compiler: the types of its tools. `~tools` has no value. */
+export type TypedEngine<One> = { readonly "~tools"?: readonly One[] };
+
 const defaults: Engine = {
   adapter: null,
   imageAdapter: null,
@@ -133,10 +136,12 @@ const defaults: Engine = {
  * engine({ adapter: fake({ script: [] }), model: "fake:m" }).model; // => "fake:m"
  * ```
  */
-export function engine<Context extends CallerContext>(
-  fields: EngineFields<Context> & { readonly context: Context },
-): Engine<Context>;
-export function engine(fields?: Omit<EngineFields<CallerContext>, "context">): Engine;
+export function engine<Context extends CallerContext, One extends Tool<Context> = Tool<Context>>(
+  fields: Omit<EngineFields<Context>, "tools"> & { readonly context: Context; readonly tools?: readonly One[] },
+): Engine<Context> & TypedEngine<One>;
+export function engine<One extends Tool = Tool>(
+  fields?: Omit<EngineFields<CallerContext>, "context" | "tools"> & { readonly tools?: readonly One[] },
+): Engine & TypedEngine<One>;
 export function engine(given: EngineFields<CallerContext> = {}): Engine {
   // A field with the value `undefined` has its default, as if it were absent.
   const fields: EngineFields<CallerContext> = Object.fromEntries(

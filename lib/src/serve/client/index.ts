@@ -26,7 +26,7 @@ export type {
   TurnChange,
   TurnSnapshot,
 } from "../../core/model/internal.ts";
-export type { ScenarioView, ServerView, TurnOptions } from "../contract/internal.ts";
+export type { UiData, UiMetadata, UiTools, ScenarioView, ServerView, TurnOptions } from "../contract/internal.ts";
 
 export type { ChatTransportOptions, UiChatTransport } from "./chat-transport.ts";
 export { chatTransport } from "./chat-transport.ts";

@@ -12,6 +12,16 @@ export type {
   Scope,
   Uses,
 } from "./operation.ts";
+export type {
+  UiData,
+  UiMetadata,
+  UiTools,
+  UiFilePart,
+  UiProgress,
+  UiQuestion,
+  UiSteeringMessage,
+  UiTextPart,
+} from "./chat-types.ts";
 export { recoverFailed } from "./recover-failed.ts";
 export { scopes, withoutBody } from "./operation.ts";
 export type { Completed, ExportedTurn, KeyView } from "./results.ts";

@@ -25,6 +25,7 @@ import type { CallerContext, ChatResult, MessageInput, Thread } from "../../mode
 import type { Engine } from "../engine.ts";
 import type { Rule, Rules } from "../option-rules.ts";
 import type { ChatSettings } from "../run-options.ts";
+import type { Directive } from "./directive.ts";
 import type { AnySchema, JsonSchema, OutputSchema, StandardSchema } from "./schema.ts";
 
 import { invalidArgument, orThrow, toolSpec, validateTool } from "../../model/internal.ts";
@@ -56,6 +57,24 @@ export type Tool<Context extends CallerContext = CallerContext> = ToolSpec & {
    */
   readonly agent?: () => readonly CheckableTool[];
 };
+
+/**
+ * What a tool adds to {@link Tool} for the compiler: its name, the type of its arguments, and that of its result as a
+ * page shows it. `~types` has no value.
+ */
+export type TypedTool<Name extends string, Input, Result> = {
+  readonly name: Name;
+  readonly "~types"?: { readonly input: Input; readonly output: ShownResult<Result> };
+};
+
+/** The value that a handler returns in the end: neither a promise, nor the progress of a generator, nor a directive. */
+type ShownResult<Result> =
+  Awaited<Result> extends AsyncGenerator<unknown, infer Value> | Generator<unknown, infer Value>
+    ? ShownValue<Exclude<Value, Directive>>
+    : ShownValue<Exclude<Awaited<Result>, Directive>>;
+
+/** A page gets values that are no JSON object or list as text. */
+type ShownValue<Value> = Value extends number | boolean | null | undefined ? string : Value;
 
 /** What of a tool an approval is checked with: whether it can run, and whether it accepts the arguments. */
 export type CheckableTool = Pick<Tool, "name" | "hasHandler" | "agent"> & {
@@ -229,12 +248,24 @@ const backoffRules: Rules<Exclude<ToolRetryPolicy, { readonly type: "never" }>> 
  * add.name; // => "add"
  * ```
  */
-export function tool<Output, Result = unknown, Context extends CallerContext = CallerContext>(
-  definition: ToolDefinition<NoInfer<Output>, Context, Result> & { readonly schema: StandardSchema<Output> },
-): Tool<Context>;
-export function tool<Result = unknown, Context extends CallerContext = CallerContext>(
-  definition: ToolDefinition<JsonObject, Context, Result> & { readonly schema: JsonSchema },
-): Tool<Context>;
+export function tool<
+  Output,
+  Result = unknown,
+  Context extends CallerContext = CallerContext,
+  const Name extends string = string,
+>(
+  definition: ToolDefinition<NoInfer<Output>, Context, Result> & {
+    readonly name: Name;
+    readonly schema: StandardSchema<Output>;
+  },
+): Tool<Context> & TypedTool<Name, Output, Result>;
+export function tool<
+  Result = unknown,
+  Context extends CallerContext = CallerContext,
+  const Name extends string = string,
+>(
+  definition: ToolDefinition<JsonObject, Context, Result> & { readonly name: Name; readonly schema: JsonSchema },
+): Tool<Context> & TypedTool<Name, JsonObject, Result>;
 export function tool<Output, Result, Context extends CallerContext>(
   definition:
     | (ToolDefinition<Output, Context, Result> & { readonly schema: StandardSchema<Output> })

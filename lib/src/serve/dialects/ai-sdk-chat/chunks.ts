@@ -6,8 +6,9 @@
 // `interrupted`. The exception is `reset-step`, for which version 6 has no substitute: a client of version 6 says so
 // with the header `ai-sdk-version: 6`.
 
-import type { HaltedReason, Json, JsonObject, SessionStatus, Usage, Warning } from "../../../core/model/internal.ts";
-import type { UiApproval, UiProgress, UiQuestion, UiSteeringMessage, UiToolMetadata } from "./parts.ts";
+import type { Json, JsonObject, Warning } from "../../../core/model/internal.ts";
+import type { UiMetadata, UiProgress, UiQuestion, UiSteeringMessage } from "../../contract/internal.ts";
+import type { UiApproval, UiToolMetadata } from "./parts.ts";
 
 import { deniedText } from "./parts.ts";
 
@@ -61,16 +62,6 @@ export type UiChunk =
   | { readonly type: "finish"; readonly finishReason: UiFinishReason; readonly messageMetadata?: UiMetadata };
 
 export type UiFinishReason = "stop" | "length" | "content-filter" | "tool-calls" | "error" | "other";
-
-/** The metadata of a message, from the newest turn that extended it. */
-export type UiMetadata = {
-  readonly turnId: string;
-  readonly status?: SessionStatus;
-  readonly haltedReason?: HaltedReason;
-  readonly usage?: Usage;
-  /** The version of the session after the turn. */
-  readonly version?: number;
-};
 
 /** Requests an approval. */
 export function requestChunk(toolCallId: string, { id: approvalId, requestReason, descriptor }: UiApproval): UiChunk {

@@ -2,7 +2,8 @@
 
 import type { ChatResult, Failure, FinishReason, SessionStatus } from "../../../core/model/internal.ts";
 import type { TurnEnd } from "../../../durable/internal.ts";
-import type { UiChunk, UiFinishReason, UiMetadata } from "./chunks.ts";
+import type { UiMetadata } from "../../contract/internal.ts";
+import type { UiChunk, UiFinishReason } from "./chunks.ts";
 
 import { sessionStatusOf } from "../../../core/model/internal.ts";
 import { failureText } from "./parts.ts";

@@ -14,6 +14,7 @@ import type {
   ToolValue,
   UserPart,
 } from "../../../core/model/internal.ts";
+import type { UiFilePart, UiQuestion, UiSteeringMessage, UiTextPart } from "../../contract/internal.ts";
 
 import { decodeToolValue, errorFromFailure, isAttachment, textOrPlaceholder } from "../../../core/model/internal.ts";
 import { isPlainObject } from "../../../core/model/parse/reading.ts";
@@ -35,15 +36,6 @@ export type UiPart =
   | { readonly type: "step-start" }
   | { readonly type: "data-question"; readonly id: string; readonly data: UiQuestion }
   | { readonly type: "data-steering-message"; readonly id: string; readonly data: UiSteeringMessage };
-
-export type UiTextPart = { readonly type: "text"; readonly text: string; readonly state?: "done" };
-
-export type UiFilePart = {
-  readonly type: "file";
-  readonly mediaType: string;
-  readonly url: string;
-  readonly filename?: string;
-};
 
 /** A tool call and its state. */
 export type UiToolPart = {
@@ -84,15 +76,6 @@ type UiVerdict = { readonly approved: boolean; readonly reason?: string };
 
 /** The turn of the call. A result from the client counts only for the pending call of that turn. */
 export type UiToolMetadata = { readonly turnId: string };
-
-/** A question of a tool. The next user message is the answer. */
-export type UiQuestion = { readonly toolCallId: string; readonly question: string; readonly opts: JsonObject };
-
-/** Input that was added to the open turn. */
-export type UiSteeringMessage = { readonly parts: readonly (UiTextPart | UiFilePart)[] };
-
-/** A progress report of a tool. */
-export type UiProgress = { readonly toolCallId: string; readonly toolName: string; readonly progress: Json };
 
 /**
  * Identifies a wait and what was shown for it: the turn that left the call pending, the digest of the pending call, and

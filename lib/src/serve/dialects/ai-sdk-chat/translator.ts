@@ -40,8 +40,9 @@ import type {
   TurnEvent,
 } from "../../../core/model/internal.ts";
 import type { RuntimeEvent, TurnEnd } from "../../../durable/internal.ts";
+import type { UiProgress } from "../../contract/internal.ts";
 import type { UiChunk } from "./chunks.ts";
-import type { ToolAnswer, UiProgress, UiResult } from "./parts.ts";
+import type { ToolAnswer, UiResult } from "./parts.ts";
 
 import { canonicalJson, TurnView } from "../../../core/model/internal.ts";
 import { parseCursor } from "../../../durable/internal.ts";

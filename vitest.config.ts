@@ -18,7 +18,8 @@ const isolated = [
 ];
 
 export default defineConfig({
-  resolve: { conditions, alias },
+  // The clients of tools/test/clients have a copy of React of their own.
+  resolve: { conditions, alias, dedupe: ["react", "react-dom"] },
   ssr: { resolve: { conditions } },
   test: {
     // Far above what a test takes: on a busy machine some take ten times as long as on an idle one.

@@ -2,6 +2,8 @@
 // type-checked as a user's program would be, and is executed. A comment `// => value` after a statement, or on the line
 // after it, is its assertion.
 //
+// A `tsx` code block exports components, which are rendered once.
+//
 // A `ts` code block that a `text output` code block follows is a program with a real adapter. It runs in a process of
 // its own, in an empty folder, against a provider on the loopback interface (guides/provider.ts), and has to print that
 // output and end by itself. guides/replies.ts has what the provider replies to it. An `sh` code block with such an
@@ -55,8 +57,8 @@ beforeAll(async () => {
   await writeJavaScript("redirect.ts", await readFile(join(import.meta.dirname, "guides/redirect.ts"), "utf8"));
   const config = {
     extends: "../../../tsconfig.test.json",
-    include: ["*.ts"],
-    compilerOptions: { noUnusedLocals: false },
+    include: ["*.ts", "*.tsx"],
+    compilerOptions: { noUnusedLocals: false, jsx: "react-jsx" },
   };
   await writeFile(join(workplace, "tsconfig.json"), JSON.stringify(config));
 }, 60_000);

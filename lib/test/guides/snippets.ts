@@ -1,4 +1,4 @@
-// The `ts` code blocks of Markdown files and doc comments, as modules, and the `sh` code blocks with an output.
+// The `ts` and `tsx` code blocks of Markdown files and doc comments, as modules, and the `sh` code blocks with an output.
 // docs.test.ts runs them; the test of the packed types compiles the modules.
 
 import type { Dirent } from "node:fs";
@@ -12,7 +12,7 @@ const root = join(import.meta.dirname, "../../..");
 export type Snippet = {
   /** Its file and line. */
   readonly title: string;
-  /** The file name, unique among all snippets: `.ts` or `.sh`. */
+  /** The file name, unique among all snippets: `.ts`, `.tsx` or `.sh`. */
   readonly module: string;
   readonly code: string;
   /** What the program prints; `null` for a snippet that is run by its assertions alone. */
@@ -87,9 +87,10 @@ async function snippetsOf(path: string, strip: (line: string) => string): Promis
       open.lines.push(line);
       continue;
     }
-    if (open.language === "ts") {
-      const module = `${name.replaceAll(/[^A-Za-z0-9]+/g, "-")}-${open.line}.ts`;
-      found.push({ title: `${name}:${open.line}`, module, code: toModule(open.lines), output: null });
+    if (open.language === "ts" || open.language === "tsx") {
+      const module = `${name.replaceAll(/[^A-Za-z0-9]+/g, "-")}-${open.line}.${open.language}`;
+      const code = toModule(open.language === "tsx" ? [...open.lines, ...rendering(open.lines)] : open.lines);
+      found.push({ title: `${name}:${open.line}`, module, code, output: null });
     } else if (open.language === "text output") {
       if (shell !== null) found.push(shell);
       const program = found.at(-1);
@@ -97,6 +98,14 @@ async function snippetsOf(path: string, strip: (line: string) => string): Promis
         throw new Error(`${name}:${open.line}: an output has to follow the code block of its program`);
       }
       program.output = open.lines.join("\n").trim();
+    }
+    // Code is never shown as text: every block of code is run.
+    if (
+      open.language === "text" &&
+      open.ticks.length === 3 &&
+      open.lines.some((text) => /^(?:import|export|const|await) /.test(text))
+    ) {
+      throw new Error(`${name}:${open.line} has code in a block of text; make it a block of ts or tsx`);
     }
     const module = `${name.replaceAll(/[^A-Za-z0-9]+/g, "-")}-${open.line}.sh`;
     shell =
@@ -107,6 +116,16 @@ async function snippetsOf(path: string, strip: (line: string) => string): Promis
   }
   if (open !== null) throw new Error(`${name} has a code block that is not closed`);
   return found;
+}
+
+/** Statements that render the components of a module. */
+function rendering(lines: readonly string[]): readonly string[] {
+  const names = lines.flatMap((line) => /^export function (?<name>\w+)/.exec(line)?.groups?.["name"] ?? []);
+  if (names.length === 0) throw new Error(`a tsx code block has to export a component: ${lines[0] ?? ""}`);
+  return [
+    'import { renderToString } from "react-dom/server";',
+    ...names.map((name) => `expectEqual(renderToString(<${name} />).startsWith("<"), true);`),
+  ];
 }
 
 function withoutStar(line: string): string {

@@ -158,7 +158,7 @@ function versionOf(name: string, manifests: readonly Manifest[]): string {
 
 async function createProject(folder: string): Promise<number> {
   const lib = await readManifest(join(root, "lib"));
-  const others = ["apps/server", "tools/test/clients"].map((path) => readManifest(join(root, path)));
+  const others = ["apps/server", "apps/studio", "tools/test/clients"].map((path) => readManifest(join(root, path)));
   const manifests = [await readManifest(root), lib, ...(await Promise.all(others))];
   const snippets = (await readSnippets()).filter(({ module }) => module.endsWith(".ts"));
   const modules = new Map([

@@ -56,10 +56,10 @@ type Phase = { readonly command: Command; readonly warmUp: Command; readonly pro
 const deltas = (count: number, times: number) => ({ type: "deltas", count, times }) as const;
 const loop = (turns: number, times: number) => ({ type: "loop", turns, times }) as const;
 const phases: { readonly [name: string]: Phase } = {
-  delta: { command: deltas(5000, 10), warmUp: deltas(5000, 8), protocols },
-  request: { command: deltas(1, 300), warmUp: deltas(1, 600), protocols },
-  loop100: { command: loop(100, 2), warmUp: loop(40, 8), protocols },
-  loop1000: { command: loop(1000, 1), warmUp: loop(40, 5), protocols },
+  delta: { command: deltas(5000, 8), warmUp: deltas(5000, 15), protocols },
+  request: { command: deltas(1, 500), warmUp: deltas(1, 4000), protocols },
+  loop100: { command: loop(100, 2), warmUp: loop(100, 12), protocols },
+  loop1000: { command: loop(1000, 1), warmUp: loop(100, 5), protocols },
   paced500: { command: paced, warmUp: paced, protocols: ["chat", "anthropic"] },
 };
 
@@ -135,6 +135,8 @@ async function measureMemory(): Promise<readonly Sample[]> {
       console.error(`${name}: round ${round + 1} of ${rounds}, load ${(loadavg()[0] ?? 0).toFixed(1)}`);
     }
     for (const { stop } of workers) stop();
+    // What was measured is kept if a later phase fails or is interrupted.
+    writeFileSync(join(folder, "samples.json"), JSON.stringify(samples));
   }
   provider.stop();
   const order = (sample: Sample) =>

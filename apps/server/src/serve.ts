@@ -191,6 +191,8 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const hosts = auth === "none" ? [...loopbackNames, name] : null;
   const api = createHandler({
     address: (request) => addresses.get(request) ?? null,
+    // The request log has a line for each request.
+    onRefused: () => undefined,
     ...handlerOptions,
     onAuthenticated: (request, caller) => log.authenticated(request, caller),
     sessions,

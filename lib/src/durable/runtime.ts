@@ -72,6 +72,7 @@ import { CancelWatch } from "./drive/cancel-watch.ts";
 import { checkedStorage } from "./drive/context.ts";
 import { GrowingLease } from "./drive/growing-lease.ts";
 import { OutputChecks } from "./drive/output-checks.ts";
+import { warnTurnFailure } from "./drive/warn-turn-failure.ts";
 import { Hub } from "./read/hub.ts";
 import { JoinedReads } from "./read/joined-reads.ts";
 import { pagesInMemory, readsAtOnce } from "./read/page-budget.ts";
@@ -416,7 +417,7 @@ export function runtime(options: RuntimeOptions): Runtime {
     sessionRetentionMs: checkedRetention("sessionRetentionMs", options.sessionRetentionMs),
     reportFailure: (report) => {
       try {
-        options.onTurnFailure?.(report);
+        (options.onTurnFailure ?? warnTurnFailure)(report);
       } catch {
         // A function of the program that reports failures must not cause one.
       }

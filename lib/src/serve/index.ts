@@ -17,6 +17,7 @@ export type {
   KeyGrant,
   NewKey,
   OwnedSession,
+  RefusedRequest,
   Scenario,
   StoredKey,
   StoredKeys,

@@ -239,6 +239,12 @@ function unlessUnreadable(error: unknown): null {
   throw error;
 }
 
+/** An effect without the turn and the step in its id: the model call, or the id of a tool call. */
+function effectText(effectId: string, turn: string): string {
+  const name = effectId.startsWith(`${turn}/`) ? effectId.split("/").slice(2).join("/") : effectId;
+  return name === "model" ? "the model call" : `the call ${name}`;
+}
+
 /**
  * The failure of a turn at the takeover limit. It names the effects that have records and no response: one of them was
  * being performed.
@@ -251,7 +257,8 @@ function takeoverLimit({ id, stored, rows, records }: DrivenTurn): RuntimeError 
   });
   const step = stored.turn?.progress.step ?? 0;
   const effects = [...new Set(unanswered)];
-  const where = effects.length > 0 ? effects.join(", ") : `step ${step}`;
+  const named = effects.map((effectId) => effectText(effectId, id));
+  const where = `${named.length > 0 ? `${named.join(", ")} of ` : ""}step ${step + 1}`;
   return new RuntimeError("takeover_limit", {
     message: `the turn ${id} was taken over ${stored.turn?.progress.takeovers ?? 0} times without a new journal row: every process that drove it crashed or was blocked in ${where}; fix the cause, then call recover(id, { from: "step" }), or end the turn with recover(id)`,
     metadata: { step, effects },

@@ -90,7 +90,7 @@ export type RuntimeOptions = {
   /**
    * Called once for each turn that this process drove without success, also for turns that no caller waits for: for
    * logs and metrics. It is called after the commit that stores the failure. An error that it throws is ignored.
-   * Default: failures are only stored and returned to callers.
+   * Default: one line to `console.warn`.
    */
   readonly onTurnFailure?: (report: TurnFailure) => void;
 };

@@ -29,6 +29,7 @@ import { deadlines } from "./expire.ts";
 import { foldRollups } from "./fold-rollups.ts";
 import { importFormer } from "./import-former.ts";
 import { Lanes } from "./lanes.ts";
+import { reportMissingEngines } from "./missing-engines.ts";
 import { takeOverAllEnded, takeOverEnded } from "./open-turns.ts";
 import { expiring } from "./retention.ts";
 import { WorkIndex } from "./visit.ts";
@@ -268,6 +269,9 @@ class Worker {
 
   async #collect(): Promise<void> {
     await collectUnused(this.#context).catch(this.#errors.reportFor(undefined));
+    await reportMissingEngines(this.#context, this.#errors.reportFor(undefined)).catch(
+      this.#errors.reportFor(undefined),
+    );
     await foldRollups(this.#context).catch(this.#errors.reportFor(undefined));
     const { storage, clock } = this.#context;
     await importFormer(storage, await clock.latest()).catch(this.#errors.reportFor(undefined));

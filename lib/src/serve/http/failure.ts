@@ -258,7 +258,8 @@ function redactFailure(part: unknown): unknown {
   const { reason, message } = part;
   const type = failureTypes.find((candidate) => candidate === part["type"]);
   if (type === undefined || typeof reason !== "string" || typeof message !== "string") return part;
-  const raw = "raw" in part ? { raw: null } : {};
+  // The request id names the operator's account at the provider.
+  const raw = { ...("raw" in part ? { raw: null } : {}), ...("requestId" in part ? { requestId: null } : {}) };
   const toolCallId = part["toolCallId"];
   return { ...part, message: publicMessage({ type, reason, message, toolCallId }), cause: null, ...raw };
 }

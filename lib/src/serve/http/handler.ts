@@ -58,6 +58,7 @@ import type { AccessRules } from "./access-rules.ts";
 import type { Auth, Authenticated, Caller } from "./auth.ts";
 import type { Dialect, ServedRoute } from "./dialect.ts";
 import type { HttpLimits } from "./limits.ts";
+import type { RefusedRequest } from "./refusals.ts";
 import type { InspectOptions } from "./routes/inspection-routes.ts";
 import type { Route, ServerContext } from "./routes/route.ts";
 import type { AllowedOption } from "./routes/turn-options.ts";
@@ -91,6 +92,7 @@ import { readJson } from "./input.ts";
 import { keyIdOf, KeyWatch, storedKeys } from "./keys.ts";
 import { checkedLimits, ConcurrencyLimit, RequestPermits } from "./limits.ts";
 import { openapi } from "./openapi/openapi.ts";
+import { refusalReporter, refusalWarner, warnOfError } from "./refusals.ts";
 import { actorOf, adminImplementations } from "./routes/admin-routes.ts";
 import { route } from "./routes/dialect-route.ts";
 import { inspectionImplementations } from "./routes/inspection-routes.ts";
@@ -193,8 +195,13 @@ export type HttpOptions = {
    * An error that it throws is ignored.
    */
   readonly onAuthenticated?: (request: Request, caller: Pick<Caller, "tenant" | "name">) => void;
-  /** Receives internal errors, which responses do not disclose. */
+  /** Receives internal errors, which responses do not disclose. Default: one line to `console.warn`. */
   readonly onError?: (error: unknown, request: Request | null) => void;
+  /**
+   * Called when a request was refused because of its caller or a limit (401, 403, 413, 429): for logs. An error that it
+   * throws is ignored. Default: one line to `console.warn`, at most ten in a minute.
+   */
+  readonly onRefused?: (refused: RefusedRequest) => void;
 };
 
 /**
@@ -226,7 +233,8 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
   const { sessions, auth, hosts, shutdown, dialects = [], origins = [], allow = [], records = false } = options;
   const { clock = systemClock, draining = shutdown } = options;
   const inspected = inspection(sessions.source);
-  const reportError = errorReporter(options.onError);
+  const reportError = errorReporter(options.onError ?? warnOfError);
+  const reportRefusal = refusalReporter(options.onRefused ?? refusalWarner(clock));
   const reportCaller = callerReporter(options.onAuthenticated);
   const base = checkedBase(options.basePath ?? "");
   const limits = checkedLimits(options.limits ?? {});
@@ -354,6 +362,7 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
   const failed = (request: Request, error: unknown, formatError: ServedRoute["errorResponse"]): Response => {
     const response = formatError(error);
     if (response.status >= 500) reportError(error, request);
+    else reportRefusal(error, request, response.status);
     return response;
   };
   const routerPath = (path: string): string => base + path.replaceAll(/\{(\w+)\}/g, ":$1");
@@ -654,7 +663,11 @@ function checkOrigin({ headers }: Request, url: URL, origins: readonly string[])
   const origin = headers.get("origin");
   if (origin === null || origins.includes(origin)) return;
   if (URL.canParse(origin) && new URL(origin).host === (headers.get("host") ?? url.host)) return;
-  throw new HttpError("forbidden", "requests from pages of this origin are not allowed");
+  const own = headers.get("host") ?? url.host;
+  throw new HttpError(
+    "forbidden",
+    `requests from pages of the origin ${JSON.stringify(origin.slice(0, 200))} are not allowed; expected is one of the host ${own}, or of the option origins (--cors)`,
+  );
 }
 
 /**

@@ -18,6 +18,7 @@ export { storedKeys } from "./keys.ts";
 export { checkQuery, isPathSegment, queryParameter } from "./input.ts";
 export type { HttpLimits } from "./limits.ts";
 export { defaultHttpLimits } from "./limits.ts";
+export type { RefusedRequest } from "./refusals.ts";
 export type { SseSource } from "./sse.ts";
 export { frame } from "./sse.ts";
 

@@ -4,7 +4,7 @@
 // What callers see
 //   every caller   its own sessions; the engines that it may use; no cause, provider message or storage message, unless
 //                  the handler has `records: true`
-//   operators      all sessions of their tenant, the instructions of engines, the workers and sums of all tenants; the
+//   operators      all sessions of their tenant, causes, messages of providers and request ids, the instructions of engines, the workers and sums of all tenants; the
 //                  scenarios, unless the key lists engines
 //
 // Invariants
@@ -63,6 +63,7 @@ export function inspectionImplementations(
       path: ["inspect", "scenarios"],
     });
   }
+  const seesCauses = ({ operator }: Caller): boolean => records || operator === true;
   return {
     getServer: async ({ caller }) => ({
       version: libraryVersion,
@@ -80,15 +81,15 @@ export function inspectionImplementations(
       boundedPage(request, { itemsPerRead: turnsPerRead }, (part) =>
         request.inspection.turns(request.param("id"), part),
       ),
-    getTimeline: async ({ inspection, param, query: { after = 0, limit = 500 } }) => {
+    getTimeline: async ({ caller, inspection, param, query: { after = 0, limit = 500 } }) => {
       const timeline = await inspection.timeline(param("id"), param("turnId"), { after, limit });
-      return records ? jsonText(redactedRecord(timeline)) : timeline;
+      return seesCauses(caller) ? jsonText(redactedRecord(timeline)) : timeline;
     },
-    getEffect: async ({ inspection, param }) => {
+    getEffect: async ({ caller, inspection, param }) => {
       const ordinal = wholeNumber.read(param("ordinal"));
       if (ordinal === null) throw noRow();
       const detail = await inspection.effect(param("id"), param("turnId"), ordinal);
-      return records ? jsonText(redactedRecord(detail)) : publicDetail(detail);
+      return seesCauses(caller) ? jsonText(redactedRecord(detail)) : publicDetail(detail);
     },
     listWorkers: async () => ({ items: await reader.workers() }),
     startScenario: async (request) => {

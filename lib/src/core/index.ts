@@ -18,6 +18,7 @@ export type {
   TurnOutcome,
   Usage,
   Warning,
+  WithText,
 } from "./model/index.ts";
 
 export {

@@ -111,9 +111,9 @@ type InspectedSource = Pick<RuntimeOptions, "host" | "engines" | "clock"> & {
 export type Runtime = {
   // Verbs that start a turn. Each stores the turn before it returns the handle.
 
-  /** Creates a session from text, messages or a complete session, and runs its first turn. */
+  /** Creates a session from text, a user message, messages or a complete session, and runs its first turn. */
   readonly start: <Output = Json>(
-    input: string | readonly Message[] | Session<JsonObject>,
+    input: string | UserMessage | readonly Message[] | Session<JsonObject>,
     options?: StartOptions<Output>,
   ) => Promise<TurnHandle<Output>>;
   /**

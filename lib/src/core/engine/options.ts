@@ -17,6 +17,7 @@ import type {
   ToolOutcome,
   ToolSpec,
   TurnCause,
+  WithText,
 } from "../model/internal.ts";
 import type { ToolContext } from "./tool/tool.ts";
 
@@ -103,9 +104,9 @@ export type Hooks<Context extends CallerContext = CallerContext> = {
    * cannot change the result: an error it throws rejects a run in memory, and is only reported to telemetry if the turn
    * is durable.
    */
-  readonly afterTurn?: (result: ChatResult) => void | Promise<void>;
+  readonly afterTurn?: (result: WithText<ChatResult>) => void | Promise<void>;
   readonly beforeStep?: (step: number) => void | Promise<void>;
-  readonly afterStep?: (step: StepResult) => void | Promise<void>;
+  readonly afterStep?: (step: WithText<StepResult>) => void | Promise<void>;
 };
 
 type BeforeTool =

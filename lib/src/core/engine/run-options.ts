@@ -35,6 +35,7 @@ import type {
   StepResult,
   ToolChoice,
   ToolMode,
+  WithText,
 } from "../model/internal.ts";
 import type { AdapterOptions } from "./model-call/adapter.ts";
 import type { RetrySetting } from "./model-call/retry.ts";
@@ -177,7 +178,7 @@ export type ChatOptions<Context extends CallerContext = CallerContext> = {
   /** A system message that is added to the thread when `maxTurns` is reached. */
   readonly turnLimitMessage?: string;
   /** Called after each step; `true` stops the run. An error it throws rejects the run. */
-  readonly haltWhen?: (step: StepResult) => boolean | Promise<boolean>;
+  readonly haltWhen?: (step: WithText<StepResult>) => boolean | Promise<boolean>;
   /** Limits on steps, tokens, cost and time. Default: none. */
   readonly budgets?: Budgets;
   /**

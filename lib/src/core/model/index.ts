@@ -67,7 +67,7 @@ export type {
   ToolProviderOptions,
 } from "./message/provider-options.ts";
 export type { ProviderReplay } from "./message/provider-replay.ts";
-export type { ModelReply } from "./call/reply.ts";
+export type { ModelReply, WithText } from "./call/reply.ts";
 export type { Warning } from "./call/warning.ts";
 export type { ModelRequest, ReasoningSettings, RequestScope, JsonSchemaFormat } from "./call/request.ts";
 export type { Result } from "./failure/result.ts";

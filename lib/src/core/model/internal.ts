@@ -10,7 +10,7 @@ export type { ImageSize, ImageUsage } from "./call/image-request.ts";
 export { imageUsage } from "./call/image-request.ts";
 export type { ModelCapabilities, ModelLimits, ModelPricing } from "./call/model-ref.ts";
 export type { StructuredOutput } from "./call/reply.ts";
-export { isDraft, replyOf } from "./call/reply.ts";
+export { isDraft, replyOf, textOfReply, withText } from "./call/reply.ts";
 export type { PromptCacheSettings, ResponseFormat, StructuredFormat } from "./call/request.ts";
 export { boundedSum, exactSum, hasValidCounts, knownCost, noUsage, uncachedInputTokens } from "./call/usage.ts";
 

@@ -1,17 +1,34 @@
 // Folds from events to results. An awaited verb is its streaming verb through one of these functions (R2): `step` is
 // `collectStep(streamStep(…))`.
 
-import type { ChatResult, Failure, Json, ModelReply, StepResult, Thread, TurnEvent } from "../model/internal.ts";
+import type {
+  ChatResult,
+  Failure,
+  Json,
+  ModelReply,
+  StepResult,
+  Thread,
+  TurnEvent,
+  WithText,
+} from "../model/internal.ts";
 
 import { PartialJson } from "../engine/internal.ts";
 import { Collector } from "../kernel/internal.ts";
-import { EngineError, errorFromFailure, fromMessages, invalidArgument, replyText } from "../model/internal.ts";
+import {
+  EngineError,
+  errorFromFailure,
+  fromMessages,
+  invalidArgument,
+  textOfReply,
+  withText,
+} from "../model/internal.ts";
 
 /** Reads the events of one model call to the end and returns the reply. */
-export async function collectReply(events: AsyncIterable<TurnEvent>): Promise<ModelReply> {
+export async function collectReply(events: AsyncIterable<TurnEvent>): Promise<WithText<ModelReply>> {
   const collector = new Collector();
   for await (const event of events) collector.add(event);
-  return collector.reply();
+  const reply = collector.reply();
+  return withText(reply, reply);
 }
 
 /** A step in which the model called a tool that does not exist. `result` holds the step. */
@@ -33,23 +50,24 @@ export class UnknownToolError extends EngineError {
 export async function collectStep(
   events: AsyncIterable<TurnEvent>,
   thread: Thread = fromMessages([]),
-): Promise<StepResult> {
+): Promise<WithText<StepResult>> {
   const collector = new Collector(thread);
   for await (const event of events) collector.add(event);
   const result = collector.stepResult();
   const { error } = result.metadata;
   if (error?.type === "engine_error" && error.reason === "unknown_tool") throw new UnknownToolError(error, result);
-  return result;
+  return withText(result, result.response);
 }
 
 /** Reads the events of a run to the end and returns its result. */
 export async function collectChat(
   events: AsyncIterable<TurnEvent>,
   thread: Thread = fromMessages([]),
-): Promise<ChatResult> {
+): Promise<WithText<ChatResult>> {
   const collector = new Collector(thread);
   for await (const event of events) collector.add(event);
-  return collector.chatResult();
+  const result = collector.chatResult();
+  return withText(result, result.finalResponse);
 }
 
 /**
@@ -96,7 +114,7 @@ export function unwrap(result: ModelReply | StepResult | ChatResult): string {
   const failure =
     reply?.error ?? ("metadata" in result && "error" in result.metadata ? result.metadata["error"] : null);
   if (typeof failure === "object" && failure !== null && isFailure(failure)) throw errorFromFailure(failure);
-  const text = reply === null ? "" : (replyText(reply) ?? "");
+  const text = textOfReply(reply);
   if (text === "" && "haltedReason" in result && result.haltedReason !== "completed") {
     throw invalidArgument(`unwrap: the run has no answer: it halted as ${result.haltedReason}`);
   }

@@ -21,7 +21,7 @@ export { innerHints } from "./perform/tool-job.ts";
 export type { Pinned } from "./plan/pinned.ts";
 export { readPinned } from "./plan/pinned.ts";
 export type { Plan, PlanDetails, RunPlan } from "./plan/plan.ts";
-export { isPair, planRun } from "./plan/plan.ts";
+export { isPair, messagesOf, planRun } from "./plan/plan.ts";
 
 // ports
 export { emptyInbox } from "./ports/memory-ports.ts";

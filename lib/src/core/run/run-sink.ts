@@ -8,6 +8,7 @@ import type { Committed, JournalItem, LiveOrigin, Ports, Sink } from "./ports/po
 import type { RunSpans } from "./run-spans.ts";
 import type { TransitionEvents } from "./transition-events.ts";
 
+import { withText } from "../model/internal.ts";
 import { orAborted } from "./run-lifetime.ts";
 
 export class RunSink implements Sink {
@@ -55,7 +56,8 @@ export class RunSink implements Sink {
     const { journal } = this.#ports;
     const step = this.#transitionEvents.steps.at(-1);
     try {
-      if (step !== undefined) await orAborted(this.#plan.hooks.afterStep?.(step), this.#signal);
+      if (step !== undefined)
+        await orAborted(this.#plan.hooks.afterStep?.(withText(step, step.response)), this.#signal);
     } catch (error) {
       if (journal.fail === undefined) throw error;
       if (ended) this.#spans.failAfterEnd(error);
@@ -67,7 +69,7 @@ export class RunSink implements Sink {
     const { result } = this.#transitionEvents;
     if (result === null || this.#plan.verb === "generate") return;
     try {
-      await this.#plan.hooks.afterTurn?.(result);
+      await this.#plan.hooks.afterTurn?.(withText(result, result.finalResponse));
     } catch (error) {
       if (this.#ports.journal.fail === undefined) throw error;
       this.#spans.failAfterEnd(error);

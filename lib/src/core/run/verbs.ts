@@ -16,13 +16,21 @@ import type {
   StepOptions,
   StepSettings,
 } from "../engine/internal.ts";
-import type { CallerContext, ChatResult, Json, ModelReply, ModelRequest, StepResult } from "../model/internal.ts";
+import type {
+  CallerContext,
+  ChatResult,
+  Json,
+  ModelReply,
+  ModelRequest,
+  StepResult,
+  WithText,
+} from "../model/internal.ts";
 import type { PlanChild } from "./perform/perform.ts";
 import type { Plan, RunInput } from "./plan/plan.ts";
 import type { Finished } from "./run.ts";
 
 import { checkValue } from "../engine/internal.ts";
-import { replyText } from "../model/internal.ts";
+import { textOfReply, withText } from "../model/internal.ts";
 import { collectChat, collectReply, collectStep } from "./folds.ts";
 import { planRun } from "./plan/plan.ts";
 import { memoryPorts } from "./ports/memory-ports.ts";
@@ -33,8 +41,8 @@ import { TurnStream } from "./turn-stream.ts";
 // Event filters of the caller do not apply to an awaited verb: its result is collected from all events (R3).
 const allEvents = { emitTextDeltas: true, emitToolDeltas: true } as const;
 
-/** A result with the structured output, typed by its schema; `null`: there is none. */
-export type WithOutput<Result, Output> = Result & { readonly output: Output | null };
+/** A result with its text and the structured output, typed by its schema; `null`: there is none. */
+export type WithOutput<Result, Output> = WithText<Result> & { readonly output: Output | null };
 
 /** A complete request, or the input of a run. */
 type GenerateInput = RunInput | ModelRequest;
@@ -44,15 +52,11 @@ export function streamGenerate<Context extends CallerContext>(
   engine: Engine<Context>,
   input: GenerateInput,
   options: GenerateOptions = {},
-): TurnStream<ModelReply> {
+): TurnStream<WithText<ModelReply>> {
   const request = isRequest(input) ? input : undefined;
   const runInput = isRequest(input) ? input.messages : input;
   const plan = planRun(engine, runInput, options, { verb: "generate", ...(request === undefined ? {} : { request }) });
-  return streamOf(
-    plan,
-    ({ reply }) => reply,
-    (reply) => replyText(reply) ?? "",
-  );
+  return streamOf(plan, ({ reply }) => withText(reply, reply), textOf);
 }
 
 /**
@@ -68,12 +72,12 @@ export function generate<Context extends CallerContext>(
   engine: Engine<Context>,
   input: GenerateInput,
   options?: GenerateOptions,
-): Promise<ModelReply>;
+): Promise<WithText<ModelReply>>;
 export async function generate<Context extends CallerContext>(
   engine: Engine<Context>,
   input: GenerateInput,
   options: GenerateOptions = {},
-): Promise<ModelReply> {
+): Promise<WithText<ModelReply>> {
   const reply = await collectReply(streamGenerate(engine, input, { ...options, ...allEvents }));
   return withOutput(reply, reply, options.output ?? engine.options.output);
 }
@@ -83,8 +87,10 @@ export function streamStep<Context extends CallerContext>(
   engine: Engine<Context>,
   input: RunInput,
   options: StepOptions<Context> = {},
-): TurnStream<StepResult> {
-  return streamStepPlan(planRun(engine, input, options, { verb: "step" })).map(({ step: result }) => result);
+): TurnStream<WithText<StepResult>> {
+  return streamStepPlan(planRun(engine, input, options, { verb: "step" })).map(({ step: result }) =>
+    withText(result, result.response),
+  );
 }
 
 /**
@@ -100,12 +106,12 @@ export function step<Context extends CallerContext>(
   engine: Engine<Context>,
   input: RunInput,
   options?: StepOptions<Context>,
-): Promise<StepResult>;
+): Promise<WithText<StepResult>>;
 export async function step<Context extends CallerContext>(
   engine: Engine<Context>,
   input: RunInput,
   options: StepOptions<Context> = {},
-): Promise<StepResult> {
+): Promise<WithText<StepResult>> {
   const result = await collectStep(streamStep(engine, input, options));
   return withOutput(result, result.response, options.output ?? engine.options.output);
 }
@@ -115,7 +121,7 @@ export function stream<Context extends CallerContext>(
   engine: Engine<Context>,
   input: RunInput,
   options: ChatOptions<Context> = {},
-): TurnStream<ChatResult> {
+): TurnStream<WithText<ChatResult>> {
   return streamPlan(planRun(engine, input, options, { verb: "chat" }));
 }
 
@@ -146,12 +152,12 @@ export function chat<Context extends CallerContext>(
   engine: Engine<Context>,
   input: RunInput,
   options?: ChatOptions<Context>,
-): Promise<ChatResult>;
+): Promise<WithText<ChatResult>>;
 export async function chat<Context extends CallerContext>(
   engine: Engine<Context>,
   input: RunInput,
   options: ChatOptions<Context> = {},
-): Promise<ChatResult> {
+): Promise<WithText<ChatResult>> {
   const result = await collectChat(stream(engine, input, options));
   return withOutput(result, result.finalResponse, options.output ?? engine.options.output);
 }
@@ -160,8 +166,8 @@ export async function chat<Context extends CallerContext>(
 export function streamPlan<Context extends CallerContext>(
   plan: Plan<Context>,
   tenant: string | null = null,
-): TurnStream<ChatResult> {
-  return streamOf(plan, ({ chat }) => chat, textOfChat, { parent: null, tenant });
+): TurnStream<WithText<ChatResult>> {
+  return streamOf(plan, chatOf, textOf, { parent: null, tenant });
 }
 
 /** The stream of a planned single step, with the results of its turn. */
@@ -169,7 +175,7 @@ export function streamStepPlan<Context extends CallerContext>(plan: Plan<Context
   return streamOf(
     plan,
     (finished) => finished,
-    ({ step: { response } }) => replyText(response) ?? "",
+    ({ step: { response } }) => textOfReply(response),
   );
 }
 
@@ -206,14 +212,18 @@ function childrenOf<Context extends CallerContext>(plan: Plan<Context>, tenant: 
       };
       const child = planRun(engine, input, childOptions, { verb: "chat" });
       const from = { parent: span(), tenant };
-      const result = await collectChat(streamOf(child, ({ chat: finished }) => finished, textOfChat, from));
+      const result = await collectChat(streamOf(child, chatOf, textOf, from));
       addUsage(result.usage);
       return childResult(result, options.output);
     };
 }
 
-function textOfChat({ finalResponse }: ChatResult): string {
-  return finalResponse === null ? "" : (replyText(finalResponse) ?? "");
+function chatOf({ chat: result }: Finished): WithText<ChatResult> {
+  return withText(result, result.finalResponse);
+}
+
+function textOf({ text }: { readonly text: string }): string {
+  return text;
 }
 
 /**
@@ -228,8 +238,9 @@ export async function childResult(
   result: ChatResult,
   schema: AnySchema | undefined,
 ): Promise<WithOutput<ChatResult, unknown>> {
-  const output = result.finalResponse?.output?.value ?? null;
-  return { output, ...(await withOutput(result, result.finalResponse, schema)) };
+  const { finalResponse } = result;
+  const output = finalResponse?.output?.value ?? null;
+  return { output, ...(await withOutput(withText(result, finalResponse), finalResponse, schema)) };
 }
 
 /**

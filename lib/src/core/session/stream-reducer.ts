@@ -1,11 +1,11 @@
 // Computes the session after a run from the events of its stream. The awaited verbs use it over their own streams; a
 // server that forwards events uses it to keep the session.
 
-import type { CallerContext, ChatResult, Session, StepResult, TurnEvent } from "../model/internal.ts";
+import type { CallerContext, ChatResult, Session, StepResult, TurnEvent, WithText } from "../model/internal.ts";
 import type { OutputOptions } from "./project.ts";
 
 import { Collector } from "../kernel/internal.ts";
-import { invalidArgument } from "../model/internal.ts";
+import { invalidArgument, withText } from "../model/internal.ts";
 import { applyChatResult, applyStepResult, withPendingOutput } from "./project.ts";
 
 /**
@@ -42,12 +42,12 @@ export class StreamReducer<Context extends CallerContext = CallerContext> {
   }
 
   /** Returns the session after the run and the result of the run. Idempotent. */
-  finalize(): { readonly session: Session<Context>; readonly result: ChatResult } {
+  finalize(): { readonly session: Session<Context>; readonly result: WithText<ChatResult> } {
     if (this.#mode === "step") {
       const { session } = this.finalizeStep();
-      return { session, result: this.#collector.chatResult() };
+      return { session, result: this.#chatResult() };
     }
-    const result = this.#collector.chatResult();
+    const result = this.#chatResult();
     return { session: applyChatResult(this.#session, result), result };
   }
 
@@ -55,8 +55,14 @@ export class StreamReducer<Context extends CallerContext = CallerContext> {
    * Returns the session after a single step and the result of the step. If the step did not end, the session is
    * unchanged.
    */
-  finalizeStep(): { readonly session: Session<Context>; readonly result: StepResult } {
-    const result = this.#collector.stepResult();
+  finalizeStep(): { readonly session: Session<Context>; readonly result: WithText<StepResult> } {
+    const step = this.#collector.stepResult();
+    const result = withText(step, step.response);
     return { session: this.#stepEnded ? applyStepResult(this.#session, result) : this.#session, result };
+  }
+
+  #chatResult(): WithText<ChatResult> {
+    const result = this.#collector.chatResult();
+    return withText(result, result.finalResponse);
   }
 }

@@ -24,6 +24,8 @@ import type {
   Session,
   StepResult,
   TurnOutcome,
+  UserMessage,
+  WithText,
 } from "../model/internal.ts";
 import type { Plan, RunInput, WithOutput } from "../run/internal.ts";
 import type { OutputOptions } from "./project.ts";
@@ -38,18 +40,19 @@ import {
   newSession,
   user,
   ValidationError,
+  withText,
 } from "../model/internal.ts";
-import { planRun, streamPlan, streamStepPlan, TurnStream, withOutput } from "../run/internal.ts";
+import { messagesOf, planRun, streamPlan, streamStepPlan, TurnStream, withOutput } from "../run/internal.ts";
 import { decisionsOf, addUserMessage } from "./answers.ts";
 import { checkStatus, isOpen } from "./preconditions.ts";
 import { applyChatResult, applyStepResult, withPendingOutput, withQuestion, nextQuestion } from "./project.ts";
 import { StreamReducer } from "./stream-reducer.ts";
 
-/** The input of {@link start}: a session, or the text, messages or thread that a new one starts with. */
+/** The input of {@link start}: a session, or the text, message, messages or thread that a new one starts with. */
 export type SessionInput<Context extends CallerContext = CallerContext> = Session<Context> | RunInput;
 
 /** The session after a verb, and the result of its run. */
-export type SessionResult<Context extends CallerContext = CallerContext, Result = ChatResult> = {
+export type SessionResult<Context extends CallerContext = CallerContext, Result = WithText<ChatResult>> = {
   /** The session after the run. */
   readonly session: Session<Context>;
   /** The result of the run; with the option `output` it has the structured output, typed by the schema. */
@@ -57,7 +60,7 @@ export type SessionResult<Context extends CallerContext = CallerContext, Result 
 };
 
 /** The session after a single step, and the result of the step. */
-export type SessionStepResult<Context extends CallerContext = CallerContext, Result = StepResult> = {
+export type SessionStepResult<Context extends CallerContext = CallerContext, Result = WithText<StepResult>> = {
   /** The session after the step. */
   readonly session: Session<Context>;
   /** The result of the step; with the option `output` it has the structured output, typed by the schema. */
@@ -79,7 +82,7 @@ export function streamStart<Context extends CallerContext>(
 }
 
 /**
- * Starts a session from text, messages or a thread, or runs a session that waits for nothing. Throws `MisuseError`
+ * Starts a session from text, a message, messages or a thread, or runs a session that waits for nothing. Throws `MisuseError`
  * if the session waits for something, `SessionError` if its status is `error`.
  */
 export function start<Context extends CallerContext, Output = Json>(
@@ -105,11 +108,11 @@ export async function start<Context extends CallerContext>(
 export function streamReply<Context extends CallerContext>(
   engine: Engine<Context>,
   session: Session<Context>,
-  text: string,
+  message: string | UserMessage,
   options: ChatOptions<Context> = {},
 ): TurnStream<SessionResult<Context>> {
   checkStatus(session, "reply", null);
-  return runSession(engine, addUserMessage(session, user(text)), options);
+  return runSession(engine, addUserMessage(session, typeof message === "string" ? user(message) : message), options);
 }
 
 /**
@@ -119,22 +122,22 @@ export function streamReply<Context extends CallerContext>(
 export function reply<Context extends CallerContext, Output = Json>(
   engine: Engine<Context>,
   session: Session<Context>,
-  text: string,
+  message: string | UserMessage,
   options: ChatSettings<Context> & { readonly output: OutputSchema<Output> },
 ): Promise<RunWithOutput<Context, Output>>;
 export function reply<Context extends CallerContext>(
   engine: Engine<Context>,
   session: Session<Context>,
-  text: string,
+  message: string | UserMessage,
   options?: ChatOptions<Context>,
 ): Promise<SessionResult<Context>>;
 export async function reply<Context extends CallerContext>(
   engine: Engine<Context>,
   session: Session<Context>,
-  text: string,
+  message: string | UserMessage,
   options: ChatOptions<Context> = {},
 ): Promise<SessionResult<Context>> {
-  return collect(engine, session, options, streamReply(engine, session, text, options));
+  return collect(engine, session, options, streamReply(engine, session, message, options));
 }
 
 /** Continues the session and streams the events. Throws like `continue`. */
@@ -193,7 +196,7 @@ export function streamStep<Context extends CallerContext>(
   return streamStepPlan(plan).map(({ chat, step: result }) => ({
     // How a step of a protocol of one's own ends the turn does not follow from the reply.
     session: isOwn ? applyChatResult(before, chat) : applyStepResult(before, result),
-    result,
+    result: withText(result, result.response),
   }));
 }
 
@@ -313,15 +316,15 @@ function isWaiting({ status, pendingToolCalls }: Session): boolean {
 }
 
 /** Returns a stream whose only event is a result without steps: the session waits for an answer or a decision. */
-function emptyRun(session: Session): TurnStream<ChatResult> {
+function emptyRun(session: Session): TurnStream<WithText<ChatResult>> {
   const { thread, pendingToolCalls, suspendedCell, pendingQuestion, pendingToolCallId } = session;
   const outcome: TurnOutcome =
     pendingQuestion === null
       ? { type: pendingToolCalls.some(({ reason }) => reason === "manual") ? "manual_tool_calls" : "approval" }
       : { type: "ask_user", question: pendingQuestion, toolCallId: pendingToolCallId ?? "" };
-  const result = chatResult(outcome, { thread, pendingToolCalls, suspendedCell, pendingQuestion, pendingToolCallId });
-  const begin: ConstructorParameters<typeof TurnStream<ChatResult>>[0] = (outlet) => ({
-    result: Promise.resolve(outlet.emit([{ type: "chat_completed", result }])).then(() => result),
+  const ended = chatResult(outcome, { thread, pendingToolCalls, suspendedCell, pendingQuestion, pendingToolCallId });
+  const begin: ConstructorParameters<typeof TurnStream<WithText<ChatResult>>>[0] = (outlet) => ({
+    result: Promise.resolve(outlet.emit([{ type: "chat_completed", result: ended }])).then(() => withText(ended, null)),
     stop: () => undefined,
   });
   return new TurnStream(begin, () => "");
@@ -331,12 +334,10 @@ function sessionOf<Context extends CallerContext>(
   engine: Engine<Context>,
   input: SessionInput<Context>,
 ): Session<Context> {
-  if (typeof input === "object" && input !== null && "status" in input) return input;
+  if (typeof input === "object" && input !== null && "status" in input && !("role" in input)) return input;
   try {
-    if (typeof input === "string" || Array.isArray(input)) {
-      const messages = typeof input === "string" ? [user(input)] : input;
-      return newSession({ thread: fromMessages(messages), context: engine.context });
-    }
+    const messages = typeof input === "string" ? [user(input)] : messagesOf(input);
+    if (messages !== null) return newSession({ thread: fromMessages(messages), context: engine.context });
     if (typeof input === "object" && input !== null && "messages" in input) {
       return newSession({ thread: input, context: engine.context });
     }
@@ -345,7 +346,7 @@ function sessionOf<Context extends CallerContext>(
     const issues = [{ path: error.path, code: "invalid_type" as const, message: error.message }];
     throw new ValidationError("invalid_session_input", { issues, cause: error });
   }
-  const message = "must be a session, a thread, messages or text";
+  const message = "must be a session, a thread, messages, a message or text";
   const issues = [{ path: ["sessionInput"], code: "invalid_type" as const, message }];
   throw new ValidationError("invalid_session_input", { issues });
 }

@@ -38,10 +38,10 @@ import { readOpenTurn } from "./open-turn.ts";
 import { queueMessage } from "./queue.ts";
 import { inboxEntry, inputContent, newInputId, steerOpenTurn } from "./steer.ts";
 
-/** Creates a session from text, messages or a complete session, and starts its first turn. */
+/** Creates a session from text, a user message, messages or a complete session, and starts its first turn. */
 export async function start(
   context: VerbContext,
-  input: string | readonly Message[] | Session<JsonObject>,
+  input: string | UserMessage | readonly Message[] | Session<JsonObject>,
   options: StartOptions<unknown> = {},
 ): Promise<TurnHandle> {
   const stored = storedStartOptions(options);
@@ -216,10 +216,10 @@ function verbContent(
 
 /** The initial session of `start`, validated: all of it is stored, so all of it must be JSON. */
 function sessionOf(
-  input: string | readonly Message[] | Session<JsonObject>,
+  input: string | UserMessage | readonly Message[] | Session<JsonObject>,
   { context, metadata }: Pick<StartOptions<unknown>, "context" | "metadata">,
 ): Session<JsonObject> {
-  const messages = typeof input === "string" ? [user(input)] : isMessages(input) ? input : null;
+  const messages = messagesOf(input);
   const base: unknown = messages === null ? input : newSession({ thread: fromMessages(messages) });
   // Options of the verb override fields of the session.
   const options = { ...(context === undefined ? {} : { context }), ...(metadata === undefined ? {} : { metadata }) };
@@ -230,7 +230,13 @@ function sessionOf(
   throw new MisuseError("invalid_argument", `start: ${read.failure.message}`, { path: issue?.path ?? [] });
 }
 
-function isMessages(input: readonly Message[] | Session<JsonObject>): input is readonly Message[] {
+function messagesOf(input: string | UserMessage | readonly Message[] | Session<JsonObject>): readonly Message[] | null {
+  if (typeof input === "string") return [user(input)];
+  if (isMessages(input)) return input;
+  return isPlainObject(input) && "role" in input ? [input] : null;
+}
+
+function isMessages(input: UserMessage | readonly Message[] | Session<JsonObject>): input is readonly Message[] {
   return Array.isArray(input);
 }
 

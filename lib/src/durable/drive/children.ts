@@ -272,7 +272,7 @@ function continues({ outcome, pendingToolCalls }: ChatResult): boolean {
 }
 
 function isSession(from: RunInput | Session): from is Session {
-  return typeof from === "object" && "status" in from;
+  return typeof from === "object" && "status" in from && !("role" in from);
 }
 
 /** Parses a recorded answer; `null`: there is none. */

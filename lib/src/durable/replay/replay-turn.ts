@@ -11,6 +11,7 @@ import type {
   Path,
   ProtocolEvent,
   TurnEvent,
+  WithText,
 } from "../../core/model/internal.ts";
 import type { Committed, Pinned, Ports } from "../../core/run/internal.ts";
 import type { JournalRow, TurnStart, TurnSummary } from "../rows/values.ts";
@@ -23,6 +24,7 @@ import {
   RuntimeError,
   storedVersion,
   validationFailure,
+  withText,
 } from "../../core/model/internal.ts";
 import { isObject, isPlainObject } from "../../core/model/parse/reading.ts";
 import { planRun, readPinned, startRun, memoryScope } from "../../core/run/internal.ts";
@@ -64,7 +66,7 @@ export type TurnRecord = {
 /** The result of replaying a recorded turn. */
 export type ReplayedTurn = {
   /** The result that the replay computed. */
-  readonly result: ChatResult;
+  readonly result: WithText<ChatResult>;
   /** The stored events of the turn, in order. */
   readonly events: readonly TurnEvent[];
 };
@@ -130,7 +132,7 @@ export async function replayTurn(record: TurnRecord | string, { engine }: Replay
     const paths = divergentPaths(asJson(end), asJson(summaryOf(chat)));
     if (paths.length > 0) throw diverged(rows.length, `the end of ${turnId}`, paths);
   }
-  return { result: chat, events };
+  return { result: withText(chat, chat.finalResponse), events };
 }
 
 /** Validates a record, given as a value or as JSON text. Throws an error that names the damaged part. */

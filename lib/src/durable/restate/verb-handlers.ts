@@ -23,7 +23,7 @@ type AsJson<Options> = Omit<Options, "output"> & { readonly output?: JsonObject 
 /** The input of each verb. */
 export type VerbInputs = {
   readonly start: {
-    readonly input: string | readonly Message[];
+    readonly input: string | UserMessage | readonly Message[];
     readonly options?: AsJson<Omit<StartOptions, "id">>;
   };
   readonly reply: { readonly text: string | UserMessage; readonly options?: AsJson<MessageOptions> };
@@ -83,7 +83,7 @@ export type VerbName = keyof VerbInputs;
 
 /** What the fields of the input of each verb must be. The verbs of the runtime validate the rest. */
 const fieldChecks: { readonly [Verb in VerbName]: { readonly [field: string]: (value: unknown) => boolean } } = {
-  start: { input: (value) => isText(value) || Array.isArray(value) },
+  start: { input: (value) => isText(value) || Array.isArray(value) || (isPlainObject(value) && "role" in value) },
   reply: { text: isTextOrObject },
   send: { text: isTextOrObject },
   continue: { message: (value) => value === undefined || value === null || isPlainObject(value) },

@@ -13,7 +13,7 @@ import type { VerbContext } from "../drive/context.ts";
 import type { SessionKey } from "../rows/session-key.ts";
 import type { TurnProgress } from "../rows/values.ts";
 
-import { noUsage, replyText, RuntimeError, runtimeFailure, sessionError } from "../../core/model/internal.ts";
+import { noUsage, RuntimeError, runtimeFailure, sessionError, textOfReply } from "../../core/model/internal.ts";
 import { readOne } from "../drive/context.ts";
 import { isHandedOver, isHeldElsewhere } from "../drive/left-turns.ts";
 import { headOf } from "../drive/session-rows.ts";
@@ -159,7 +159,7 @@ function endOf(turnId: string, { status, end, failure }: TurnProgress, session: 
     };
   }
   const { finalResponse } = end;
-  const text = finalResponse === null ? "" : (replyText(finalResponse) ?? "");
+  const text = textOfReply(finalResponse);
   const output = finalResponse?.output?.value ?? null;
   const failed = "failure" in end.outcome ? end.outcome.failure : null;
   return { ...shared, ...end, status: status === "parked" ? "parked" : "ended", text, output, failure: failed };

@@ -92,7 +92,7 @@ export function createClient(options: ClientOptions): EverturnClient {
   const sender = senderOf(options);
   return {
     start: async (input, { id, metadata, ...options } = {}) =>
-      startTurn(sender, turns.startSession, [], { input, id, metadata }, options),
+      startTurn(sender, turns.startSession, [], { input: textOrMessages(input), id, metadata }, options),
     reply: async (id, message, { whenBusy, ...options } = {}) =>
       startTurn(sender, turns.reply, [id], { ...textOrMessage(message), whenBusy }, options),
     send: async (id, message, { whenBusy, ...options } = {}) =>
@@ -157,6 +157,11 @@ export function createClient(options: ClientOptions): EverturnClient {
 /** The fields of the body of `reply` and `send` for a message. */
 function textOrMessage(message: Parameters<EverturnClient["send"]>[1]) {
   return typeof message === "string" ? { text: message } : { message };
+}
+
+/** The input of a session: text, or a list of messages. */
+function textOrMessages(input: Parameters<EverturnClient["start"]>[0]) {
+  return typeof input === "object" && "role" in input ? [input] : input;
 }
 
 /** `null` for a session that does not exist; rethrows other errors. */

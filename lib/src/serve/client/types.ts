@@ -184,7 +184,7 @@ export type EverturnClient = {
   // Verbs that start a turn. Each carries an idempotency key, so retries start one turn.
 
   /** Starts a session from text or user messages and runs its first turn. */
-  readonly start: (input: string | readonly UserInput[], options?: BeginOptions) => Promise<ClientTurn>;
+  readonly start: (input: string | UserInput | readonly UserInput[], options?: BeginOptions) => Promise<ClientTurn>;
   /**
    * Adds a user message, a text or a message with images and files, and runs a turn. If the session asked a question,
    * the message is the answer. While a turn is open, `whenBusy` decides; by default the call rejects with `conflict`.

@@ -6,7 +6,7 @@ import type { Engine } from "../engine.ts";
 import type { ChatOptions } from "../run-options.ts";
 import type { Tool } from "./tool.ts";
 
-import { replyText } from "../../model/internal.ts";
+import { textOfReply } from "../../model/internal.ts";
 import { resolveTools } from "../engine.ts";
 import { fail } from "./directive.ts";
 import { tool } from "./tool.ts";
@@ -68,7 +68,7 @@ export function agentTool<Inner extends CallerContext>(definition: AgentToolDefi
  * the call; a turn that a limit stopped after some text returns that text.
  */
 function toolResult(name: string, { finalResponse, haltedReason, metadata }: ChatResult): unknown {
-  const text = finalResponse === null ? "" : (replyText(finalResponse) ?? "");
+  const text = textOfReply(finalResponse);
   const isAnswer = haltedReason === "completed" || text !== "";
   if (isAnswer && haltedReason !== "error" && haltedReason !== "cancelled") return text;
   return fail(metadata.error?.message ?? `${name} ended without an answer: ${haltedReason}`);

@@ -21,7 +21,7 @@ import type {
   ToolProviderOptions,
   ToolSpec,
 } from "../../model/internal.ts";
-import type { CallerContext, ChatResult, MessageInput, Thread } from "../../model/internal.ts";
+import type { CallerContext, ChatResult, MessageInput, Thread, WithText } from "../../model/internal.ts";
 import type { Engine } from "../engine.ts";
 import type { Rule, Rules } from "../option-rules.ts";
 import type { ChatSettings } from "../run-options.ts";
@@ -135,7 +135,7 @@ export type RunChild = <C extends CallerContext, Output = Json>(
   engine: Engine<C>,
   input: string | Thread | readonly MessageInput[],
   options?: ChatSettings<C> & { readonly output?: OutputSchema<Output> },
-) => Promise<ChatResult & { readonly output: Output | null }>;
+) => Promise<WithText<ChatResult> & { readonly output: Output | null }>;
 
 /**
  * How often a handler is run again after a failure that allows it: `fail("busy", { retry: { type: "safe", … } })`.

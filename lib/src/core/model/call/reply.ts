@@ -121,6 +121,22 @@ export function isDraft(metadata: JsonObject): boolean {
   return metadata["thought"] === true;
 }
 
+/** A result with the text of its reply. Every verb returns one; stored results do not have the field. */
+export type WithText<Result> = Result & {
+  /** The text of the last reply of the model; `""` if there is none, or if it has no text. */
+  readonly text: string;
+};
+
+/** Adds the text of the reply to a result. `reply`: `null` if the model has not replied. */
+export function withText<Result extends object>(result: Result, reply: ModelReply | null): WithText<Result> {
+  return { ...result, text: textOfReply(reply) };
+}
+
+/** The text of a reply; `""` without a reply, or without text. */
+export function textOfReply(reply: ModelReply | null): string {
+  return reply === null ? "" : (replyText(reply) ?? "");
+}
+
 /** Returns the text of a reply: `outputText` if it is set, else the text of the message, else `null`. */
 export function replyText(reply: ModelReply): string | null {
   if (reply.outputText !== null) return reply.outputText;

@@ -12,7 +12,7 @@ import type { RunPlan } from "../plan/plan.ts";
 import type { Inbox } from "../ports/ports.ts";
 
 import { checkpointDelivered } from "../../kernel/internal.ts";
-import { exactSum, totalTokens } from "../../model/internal.ts";
+import { exactSum, totalTokens, withText } from "../../model/internal.ts";
 import { callBeforeTurn, callOnCheckpoint } from "./checkpoint-hooks.ts";
 
 /** The counters of a run that budgets and `haltWhen` need. */
@@ -49,7 +49,8 @@ export async function performCheckpoint(
   const exhaustedBudget = budgetVerdict(plan, account, turn);
   if (checkpoint === "after_work") {
     const { lastStep } = account;
-    const halts = lastStep !== null && (await plan.options.haltWhen?.(lastStep)) === true;
+    const step = lastStep === null ? null : withText(lastStep, lastStep.response);
+    const halts = step !== null && (await plan.options.haltWhen?.(step)) === true;
     if (halts) return checkpointDelivered(id, { verdict: { type: "halt_when" } });
     if (exhaustedBudget !== null) return checkpointDelivered(id, { verdict: exhaustedBudget });
   }

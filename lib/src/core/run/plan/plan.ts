@@ -76,8 +76,8 @@ import { pin } from "./pin.ts";
 import { configOf, limitsOf } from "./pinned.ts";
 import { checkCall, checkValues, resolvedOptions } from "./plan-options.ts";
 
-/** The input of a run: text, messages, or a thread. */
-export type RunInput = string | Thread | readonly MessageInput[];
+/** The input of a run: text, a message, messages, or a thread. */
+export type RunInput = string | MessageInput | readonly MessageInput[] | Thread;
 
 /** A run with all options resolved. */
 export type Plan<Context extends CallerContext = CallerContext> = RunPlan & {
@@ -326,10 +326,26 @@ function contextOf<Context extends CallerContext>(engine: Engine<Context>, conte
 /** The input of a run as a thread. Throws `ValidationError` for anything but text, messages or a thread. */
 function threadOf(input: RunInput): Thread {
   if (typeof input === "string") return fromMessages([user(input)]);
-  if (Array.isArray(input)) return checkedThread(() => fromMessages(input));
-  if (typeof input === "object" && input !== null && "messages" in input && Array.isArray(input.messages)) return input;
-  const issues = [{ path: ["thread"], code: "invalid_type" as const, message: "must be text, messages or a thread" }];
+  const messages = messagesOf(input);
+  if (messages !== null) return checkedThread(() => fromMessages(messages));
+  if (isThread(input)) return input;
+  const message = "must be text, a message, messages or a thread";
+  const issues = [{ path: ["thread"], code: "invalid_type" as const, message }];
   throw new ValidationError("invalid_thread", { issues });
+}
+
+/** The messages of an input that is a message or a list of messages; `null`: it is neither. */
+export function messagesOf(input: Exclude<RunInput, string>): readonly MessageInput[] | null {
+  if (isMessageList(input)) return input;
+  return typeof input === "object" && input !== null && "role" in input ? [input] : null;
+}
+
+function isMessageList(input: Exclude<RunInput, string>): input is readonly MessageInput[] {
+  return Array.isArray(input);
+}
+
+function isThread(input: unknown): input is Thread {
+  return typeof input === "object" && input !== null && "messages" in input && Array.isArray(input.messages);
 }
 
 /** Reports invalid messages as `invalid_thread` instead of misuse: a thread is often data from outside the program. */

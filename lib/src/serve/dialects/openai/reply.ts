@@ -25,7 +25,7 @@ import type {
 } from "../../../core/model/internal.ts";
 import type { OpenaiError, OpenaiErrorResponse } from "./error.ts";
 
-import { argumentsText, replyText, totalTokens, TurnView } from "../../../core/model/internal.ts";
+import { argumentsText, textOfReply, totalTokens, TurnView } from "../../../core/model/internal.ts";
 import { redactedJson } from "../../http/internal.ts";
 import { noRetry, openaiError, errorOfFailure, errorOfPendingCalls } from "./error.ts";
 
@@ -111,9 +111,9 @@ function textOf(
   { holdsBackText }: Pick<EncodingSettings, "holdsBackText">,
 ): string {
   const value = outcome.type === "tool_value" || outcome.type === "final_value" ? [valueText(outcome.value)] : [];
-  const finalText = finalResponse === null ? "" : (replyText(finalResponse) ?? "");
+  const finalText = textOfReply(finalResponse);
   if (holdsBackText) return value[0] ?? finalText;
-  const stepTexts = steps.map(({ response }) => replyText(response) ?? "");
+  const stepTexts = steps.map(({ response }) => textOfReply(response));
   return [...stepTexts, ...value].filter((text) => text !== "").join("\n\n");
 }
 

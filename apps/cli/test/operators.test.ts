@@ -4,6 +4,7 @@
 import type { PostgresServer } from "../../../lib/test/postgres-server.ts";
 import type { Place } from "./harness.ts";
 
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 import { engine, fake, tool } from "everturn";
@@ -12,7 +13,7 @@ import { runtime } from "everturn/runtime";
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 
 import { startPostgres } from "../../../lib/test/postgres-server.ts";
-import { createPlace, says } from "./harness.ts";
+import { createPlace, ended, says } from "./harness.ts";
 
 let place: Place;
 let database: string;
@@ -162,6 +163,50 @@ test("a turn that no process drives is cancelled", async () => {
   expect((await run("cancel", "stuck")).code).toBe(1);
   expect((await run("audit", "--session", "stuck")).stdout).toMatch(/cancel +command of/);
 });
+
+test("an operator finds, explains and repairs a stuck turn of a tenant with the command alone", async () => {
+  const tools = join(place.folder, "tools.mjs");
+  // A tool that ends its process, and the tool after the deploy that repairs it.
+  const toolFile = (body: string): void =>
+    writeFileSync(
+      tools,
+      `import { tool } from ${JSON.stringify(new URL("../../../lib/dist/index.js", import.meta.url).href)};
+export const book = tool({
+  name: "book",
+  description: "Books a parcel.",
+  schema: { type: "object", properties: {} },
+  replay: "safe",
+  handler: () => ${body},
+});`,
+    );
+  toolFile('process.kill(process.pid, "SIGKILL")');
+  const config = join(place.folder, "everturn.config.mjs");
+  writeFileSync(config, "export default { runtime: { maxTakeovers: 1 } };");
+  const flags = ["--database", database, "--config", config, "--tools", tools];
+  const order = ["run", "--no-stdin", "--session", "order-17", "--tenant", "shop", "Please use book for order 17."];
+  const died = await ended(place.start([...order, ...flags]));
+  expect(died, died.stderr).toMatchObject({ signal: "SIGKILL" });
+  // A worker takes the turn over, and parks it: its process has ended without a result.
+  const worker = (): ReturnType<Place["start"]> => place.start(["work", ...flags]);
+  const parking = worker();
+  const list = async (...more: readonly string[]) => (await run("sessions", ...more)).stdout;
+  await expect.poll(() => list("--status", "parked"), { timeout: 60_000 }).toMatch(/shop +order-17 +parked/);
+  parking.kill("SIGTERM");
+  const transcript = [
+    await list("--status", "parked"),
+    (await run("show", "order-17")).stdout,
+    (toolFile('"booked"'), (await run("recover", "order-17", "--from-step")).stderr),
+  ];
+  const repaired = worker();
+  await expect.poll(() => list("--tenant", "shop"), { timeout: 60_000 }).toMatch(/order-17 +completed/);
+  repaired.kill("SIGTERM");
+  transcript.push(await list("--tenant", "shop"), (await run("show", "order-17")).stdout);
+  const [, explained, recovered, , after] = transcript;
+  expect(explained).toMatch(/parked: takeover_limit: .*blocked in step 1;/);
+  expect(explained).toContain("restart its step: everturn recover order-17 --tenant shop --from-step");
+  expect(recovered).toMatch(/goes on with its step: a worker drives it/);
+  expect(after).toMatch(/book/);
+}, 120_000);
 
 describe("a revoked key", () => {
   let postgres: PostgresServer | null = null;

@@ -42,7 +42,10 @@ import type {
   Part,
   PartProviderOptions,
   PendingToolCall,
+  ContextWindow,
+  HistoryFrame,
   ProtocolEvent,
+  TokenCount,
   ShownCall,
   ProviderReplay,
   PruneState,
@@ -653,6 +656,13 @@ const stepResult = record<StepResult>({
   metadata: stepMetadata,
 });
 const protocolEvent = record<ProtocolEvent>({ protocol: text, event: json });
+const contextWindow = record<ContextWindow>({
+  frame: orNull(record<HistoryFrame>({ id: text, to: count, summary: orNull(text), pinned: few(count) })),
+  prunedBefore: count,
+  count: orNull(record<TokenCount>({ tokens: count, source: fc.constantFrom("counted", "estimated"), length: count })),
+  ratio: fc.constantFrom(0.25, 1, 1.5),
+  attemptedAt: count,
+});
 const chatResult = record<ChatResult>({
   thread,
   finalResponse: orNull(reply),
@@ -664,6 +674,7 @@ const chatResult = record<ChatResult>({
   suspendedCell: orNull(suspendedCell),
   steps: fc.array(stepResult, { maxLength: 2 }),
   usage,
+  contextWindow: orNull(contextWindow),
   protocolEvents: few(protocolEvent),
   partial: orNull(assistantMessage),
   metadata: chatMetadata,
@@ -688,6 +699,7 @@ const session = record<Session<JsonObject>>({
   pendingToolCallId: orNull(text),
   suspendedCell: orNull(suspendedCell),
   pendingOutput: orNull(record({ schema: jsonObject, repair: orNull(count) })),
+  contextWindow: orNull(contextWindow),
   protocolEvents: few(protocolEvent),
   context: jsonObject,
   usage,

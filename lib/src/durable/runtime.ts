@@ -405,6 +405,7 @@ export function runtime(options: RuntimeOptions): Runtime {
   const timings = live === false ? null : { ...pieceTimings, ...live };
   const context: RuntimeContext = {
     storage,
+    format: storage.format,
     engines,
     clock: storageTime,
     // Created at first use: some edge platforms refuse random numbers outside of a request.

@@ -9,7 +9,7 @@
 //   - the rows that must be gone at the end;
 //   - what the tools did outside of the storage, if the scenario tells it.
 
-import type { Json, JsonObject, Session } from "../core/model/internal.ts";
+import type { HistoryFrame, Json, JsonObject, Session } from "../core/model/internal.ts";
 import type { RuntimeEvent } from "../durable/internal.ts";
 import type { CrashPoint } from "./crashable-process.ts";
 import type { EffectLog } from "./effect-log.ts";
@@ -38,6 +38,8 @@ export type Run = {
 export type Ended = {
   readonly session: Session<JsonObject>;
   readonly events: readonly RuntimeEvent[];
+  /** The frames of the session. */
+  readonly frames: readonly HistoryFrame[];
   /** The tokens on the ledger of the session. */
   readonly tokens: number;
   /** The number of rows in tables that must be empty at the end. */
@@ -48,6 +50,8 @@ export type Ended = {
 export function violationsOf(baseline: Run, actualRun: Run): readonly string[] {
   if ("failed" in baseline.ended) return [`the baseline run without a kill failed: ${baseline.ended.failed}`];
   if ("failed" in actualRun.ended) return [actualRun.ended.failed];
+  // Without its summary, a turn sends other requests.
+  if (actualRun.log.hasAbandonedSummary) return abandonedSummaryViolations(baseline.ended, actualRun.ended);
   return [
     ...(actualRun.resumed ? lateRunViolations(baseline.log, actualRun.log) : []),
     ...(actualRun.resumed ? [] : [...actualRun.log.violations, ...countViolations(baseline.log, actualRun.log)]),
@@ -56,6 +60,15 @@ export function violationsOf(baseline: Run, actualRun: Run): readonly string[] {
     ...outsideViolations(baseline, actualRun),
     ...(actualRun.late === null ? [] : [`the resumed process changed stored data: ${actualRun.late}`]),
   ];
+}
+
+/** A run whose summary was abandoned ends as the baseline does, with the same messages. */
+function abandonedSummaryViolations({ session: before }: Ended, { session: after }: Ended): readonly string[] {
+  return difference("the session", conversationOf(before), conversationOf(after));
+}
+
+function conversationOf({ status, thread }: Session<JsonObject>): Json {
+  return [status, thread.messages.map(({ role, content }) => [role, written(content)])];
 }
 
 /**
@@ -145,6 +158,7 @@ function endViolations(baseline: Ended, actualRun: Ended, answers: Answers): rea
   return [
     ...difference("the session", expected.session, actual.session),
     ...difference("the events", expected.events, actual.events),
+    ...difference("the frames", expected.frames, actual.frames),
     ...(sequences.every((sequence, index) => sequence === index + 1)
       ? []
       : [`the events have the sequence numbers ${sequences.join(", ")}`]),
@@ -197,8 +211,11 @@ function byOrder(text: string, turns: readonly string[]): string {
  * The comparable part of a final state: without ids that differ in every run, and without results that recovery or a
  * person gave.
  */
-function comparable(ended: Ended, answers: Answers): { readonly session: Json; readonly events: Json } {
-  const { session, events } = ended;
+function comparable(
+  ended: Ended,
+  answers: Answers,
+): { readonly session: Json; readonly events: Json; readonly frames: Json } {
+  const { session, events, frames } = ended;
   const turns = turnsOf(ended);
   const entries = events.map(({ turnId, event }) => ({ turnId, event }));
   const { lastRun, ...otherFields } = session;
@@ -206,6 +223,7 @@ function comparable(ended: Ended, answers: Answers): { readonly session: Json; r
   // An answer of a person splits a turn into two, so turns and most events differ from the baseline. Messages do not.
   const compared = asked ? entries.filter(({ event }) => event.type === "message_completed") : inCallOrder(entries);
   return {
+    frames: plain(frames, turns, answers),
     session: plain(asked ? otherFields : { ...otherFields, lastRun }, turns, answers),
     events: plain(
       compared.map((entry) => (asked ? { event: entry.event } : entry)),

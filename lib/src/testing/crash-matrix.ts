@@ -28,7 +28,7 @@ import type { Ended, Run } from "./crash-expectations.ts";
 import type { CrashPoint } from "./crashable-process.ts";
 
 import { totalTokens } from "../core/model/internal.ts";
-import { runtime } from "../durable/internal.ts";
+import { readValue, runtime } from "../durable/internal.ts";
 import { patienceMs, within } from "./conformance.ts";
 import { violationsOf, firstDifference } from "./crash-expectations.ts";
 import { CrashableProcess } from "./crashable-process.ts";
@@ -326,7 +326,9 @@ async function finalState(scenario: CrashScenario, host: HostStorage): Promise<E
   for await (const event of sessions.events(scenario.session, { follow: false })) events.push(event);
   const { total } = await sessions.usage(scenario.session);
   const remainingRows = await countRows(host, ["open", "inbox", "cancels", "pieces"]);
-  return { session: view.session, events, tokens: totalTokens(total) ?? 0, remainingRows };
+  const [rows = []] = await host.read([{ table: "frames", prefix: [] }]);
+  const frames = rows.map((row) => readValue("frames", row));
+  return { session: view.session, events, frames, tokens: totalTokens(total) ?? 0, remainingRows };
 }
 
 async function countRows(

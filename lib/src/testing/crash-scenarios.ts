@@ -11,6 +11,7 @@ import type { CrashableProcess } from "./crashable-process.ts";
 
 import { fake } from "../core/adapters/internal.ts";
 import { askUser, engine, fail, halt, tool } from "../core/engine/internal.ts";
+import { summaryPrompt } from "../core/kernel/internal.ts";
 import { messageText, user } from "../core/model/internal.ts";
 import { counting, guessing } from "./guessing-protocol.ts";
 
@@ -551,6 +552,37 @@ export const crashScenarios: readonly CrashScenario[] = [
       tools: [...all, simpleTool("stop", "safe", () => halt("out_of_stock", { left: 0 }))],
       options: { onUnknownTool: "answer" },
     }),
+  ),
+
+  // The frame and its range are recorded before the summary is requested, and the frame with it: there is one.
+  scenario(
+    "a history that is pruned and compacted",
+    () =>
+      of(
+        {
+          provider: "fake",
+          stream: (request, call) => {
+            const last = request.messages.at(-1) ?? user("");
+            const text = messageText(last);
+            const size = request.messages.reduce((sum, message) => sum + messageText(message).length, 0);
+            const script: FakeScript = text.startsWith(summaryPrompt)
+              ? say("The summary of it all.")
+              : last.role === "tool"
+                ? say("I have seen it.")
+                : calls(Number(text.at(-2)), "look", "look");
+            const usage = { inputTokens: Math.ceil(size / 4), outputTokens: 5 };
+            return fake({ script, usage }).stream(request, call);
+          },
+        },
+        {
+          tools: [simpleTool("look", "safe", (input) => `${JSON.stringify(input)} ${"seen ".repeat(100)}`)],
+          contextPolicy: { window: 1_500, reserve: 100, keepRecent: 200, prune: { at: 0.5, keep: 80 } },
+        },
+      ),
+    async ({ runtime, untilIdle }) => {
+      await untilIdle(runtime.start("Look 0.", { id: "s", key: "0" }));
+      for (const turn of ["1", "2", "3", "4"]) await untilIdle(runtime.reply("s", `Look ${turn}.`, { key: turn }));
+    },
   ),
 
   scenario("a failing tool with onToolError halt", () =>

@@ -35,6 +35,8 @@ import type { Batch, HostStorage, Row } from "../durable/internal.ts";
 import type { EffectInfo, EffectLog } from "./effect-log.ts";
 
 import { nextTask, systemClock } from "../core/clock/clock.ts";
+import { summaryPrompt } from "../core/kernel/internal.ts";
+import { messageText, user } from "../core/model/internal.ts";
 import { isPair } from "../core/run/internal.ts";
 import { nextToken } from "../durable/internal.ts";
 import { callName, codeName, hookName } from "./effect-log.ts";
@@ -311,9 +313,13 @@ export class CrashableProcess {
     call: AdapterCall,
     inside: string | null,
   ): AsyncGenerator<readonly ModelEvent[]> {
-    const { model, messages } = request;
+    const { model, messages, scope } = request;
     const id = typeof model === "string" ? model : (model?.id ?? "");
-    const name = `${real.provider} ${id} after ${messages.length} messages, attempt ${call.attempt}`;
+    // A frame makes a request shorter, so the number of its messages alone does not identify it.
+    const input = messageText(messages.findLast(({ role }) => role === "user") ?? user(""));
+    const isSummary = input.startsWith(summaryPrompt);
+    const about = isSummary ? " for a summary" : (scope?.frameId ?? null) === null ? "" : ` for ${input}`;
+    const name = `${real.provider} ${id} after ${messages.length} messages${about}, attempt ${call.attempt}`;
     await this.#begin({ ...defaults, kind: "model", name, inside, provider: real.provider });
     let batchCount = 0;
     // The adapter gets the system clock: on the clock of this process its timeouts would fire at once or never.

@@ -103,6 +103,10 @@ export class EffectLog {
   /** The names of the calls of a reply: effect id to call name. */
   readonly #calls = new Map<string, string>();
   #cancelled = false;
+  /** A summary was requested twice, and no process has recorded it: it is not requested again. */
+  hasAbandonedSummary = false;
+  #isSummaryOpen = false;
+  #summaryStarts = 0;
 
   /** Logs that an effect begins. */
   began(info: EffectInfo): void {
@@ -135,6 +139,8 @@ export class EffectLog {
    * way.
    */
   killed(): void {
+    if (!this.#isSummaryOpen) this.#summaryStarts = 0;
+    if (this.#summaryStarts >= 2) this.hasAbandonedSummary = true;
     for (const [name, policy] of this.#marks) {
       const record = this.effects.get(name);
       if (record === undefined || record.stage === "open") this.#end(this.#marked(name, policy), "marked");
@@ -209,6 +215,10 @@ export class EffectLog {
       const { failure, partial } = response.error;
       this.#modelRecorded(providerOf(failure), partial?.usage ?? null);
     }
+    if (response.type === "compacted" || response.type === "compaction_failed") {
+      this.#isSummaryOpen = false;
+      this.#modelRecorded(null, response.usage);
+    }
     if (effect?.type === "run_code") this.#close(codeName(effect.cellId, effect.answers));
     if (effect?.type !== "call_tool") return;
     const { call, decision } = effect;
@@ -225,6 +235,10 @@ export class EffectLog {
         callName(String(fields["name"]), objectOf(fields["arguments"] ?? null)),
         fields["policy"] === "ask" ? "ask" : "never",
       );
+    }
+    if (what.startsWith("start/")) {
+      this.#isSummaryOpen = true;
+      this.#summaryStarts += 1;
     }
     if (what === "prepared") this.#close(hookName(this.#calls.get(String(key[3])) ?? ""));
     if (!what.startsWith("attempt/")) return;

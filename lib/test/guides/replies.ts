@@ -73,6 +73,16 @@ export const replies: { readonly [guide: string]: readonly (readonly Reply[])[] 
   "customers-and-approvers": [
     [{ calls: [["refund", { order: "17", euros: 50 }]] }, { text: "Your 50 euros are on their way." }],
   ],
+  "long-conversations": [
+    [
+      { calls: [["read_log", { day: 1 }]], usage: { input: 3_200, output: 12 } },
+      { text: "Day 1: order 17 failed twice.", usage: { input: 3_900, output: 9 } },
+      { calls: [["read_log", { day: 2 }]], usage: { input: 3_950, output: 12 } },
+      { text: "Goal: find out what happened to order 17. It failed twice on day 1." },
+      { text: "Day 2: order 17 was refunded.", usage: { input: 2_900, output: 9 } },
+      { text: "Order 17 failed twice and was then refunded." },
+    ],
+  ],
   sessions: [[{ text: "Buongiorno." }, { text: "Buonasera." }]],
   durable: [
     [

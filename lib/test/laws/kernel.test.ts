@@ -1,6 +1,7 @@
 // Property tests of the turn machine (K2 to K6, S2), over turns that random hosts drive: any reply, any tool result, in
 // any order, with unexpected responses in between.
 
+import type { ContextLimits } from "../../src/core/kernel/internal.ts";
 import type { SuspendedCell } from "../../src/core/model/internal.ts";
 import type { Effect, EffectResponse, Notice, Turn, TurnInput, TurnMachineConfig } from "everturn/kernel";
 
@@ -39,6 +40,17 @@ type Choice = { readonly which: number; readonly what: number };
 
 const choice = fc.record({ which: fc.nat(7), what: fc.nat(1000) });
 const actionLists = fc.array(choice, { maxLength: 40 });
+/** Context limits under which many requests are too long. */
+const small: ContextLimits = {
+  window: 60,
+  reserve: 10,
+  keepRecent: 5,
+  longestResult: 40,
+  prune: { at: 20, keep: 8 },
+  compact: { at: 30, model: null, instructions: null },
+};
+const pruned: ContextLimits = { ...small, compact: null };
+
 const settings: fc.Arbitrary<TurnMachineConfig> = fc
   .record({
     mode: fc.constantFrom("auto" as const, "auto" as const, "manual" as const),
@@ -52,6 +64,7 @@ const settings: fc.Arbitrary<TurnMachineConfig> = fc
     finalize: fc.boolean(),
     message: fc.constantFrom(null, "Turn limit reached."),
     code: fc.boolean(),
+    context: fc.constantFrom(null, null, small, pruned),
   })
   .map(
     ({
@@ -66,6 +79,7 @@ const settings: fc.Arbitrary<TurnMachineConfig> = fc
       finalize,
       message,
       code,
+      context,
     }) =>
       config(
         { mode, onEmptyReply, onUnknownTool, stopAfter },
@@ -74,6 +88,7 @@ const settings: fc.Arbitrary<TurnMachineConfig> = fc
           maxTurns,
           syncEnvironment,
           startCheckpoint,
+          context,
           emitLlmTrace,
           turnLimitFinalMessage: message,
           structuredFinalize: finalize ? { format: jsonSchema("sky", {}), nudge: "Now in JSON." } : null,
@@ -161,9 +176,21 @@ function answer(effect: Effect, what: number): EffectResponse {
           replied(id, { ...calls("weather"), finishReason: "error", error: adapterFailure("timeout") }),
           modelFailed(id, adapterFailure("timeout"), { partial: says("Hel") }),
           modelFailed(id, adapterFailure("unknown"), { terminalReason: "cancelled" }),
+          modelFailed(id, adapterFailure("context_length_exceeded")),
         ],
         what,
       );
+    case "compact": {
+      const fields = { id, usage: noUsage, spent: noUsage, durationMs: 0 };
+      return pick(
+        [
+          { type: "compacted", summary: "They talked.", model: null, ...fields },
+          { type: "compacted", summary: " ", model: null, ...fields },
+          { type: "compaction_failed", failure: adapterFailure("timeout"), ...fields },
+        ],
+        what,
+      );
+    }
     case "call_tool":
       return pick(
         [

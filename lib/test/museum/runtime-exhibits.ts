@@ -322,6 +322,7 @@ async function startOf(pinned: Pinned, history: readonly Message[], begins: Samp
     ...given,
     inputs: given.messages.map((_, place) => `i${place}`),
     spentBefore: spent,
+    contextWindow: null,
     acceptedAt: 1_700_000_000_000,
     trace: { traceId: "4bf92f3577b34da6a3ce929d0e0e4736", parentId: "00f067aa0ba902b7", flags: 1, tracestate: "a=1" },
   };
@@ -372,6 +373,7 @@ const input = { id: "i1", turn: null, epoch: null, at: 1_700_000_000_000, ownTur
 
 /** One or more values of every table. */
 export const storedRows: { readonly [T in keyof StoredValues]: readonly StoredValues[T][] } = {
+  frames: [{ id: "t1/2/frame", to: 3, summary: "They talked about order 17.", pinned: [0] }],
   sessions: [
     ...exhibits.session.map((one) => ({
       session: { ...one, thread: { ...one.thread, messages: [] } },

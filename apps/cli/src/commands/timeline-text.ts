@@ -157,6 +157,14 @@ function effectLines({ effect, row }: Entry, { dim, red, yellow }: Colours): rea
         ...(failure === null ? [] : [red(`✗ ${brief(failure.message, 200)}`)]),
       ];
     }
+    case "compaction": {
+      const facts = [effect.usage === null ? "" : spent(effect.usage), timeText(effect), attemptText(attempt)];
+      return [
+        `summary of old messages  ${dim(facts.filter(Boolean).join(" · "))}`,
+        ...(text === "" ? [] : [`${dim("»")} ${text}`]),
+        ...(failure === null ? [] : [red(`✗ ${brief(failure.message, 200)}`)]),
+      ];
+    }
     case "code": {
       const calls = response?.type === "code_calls" ? "calls " : "";
       const failed = response?.type === "code_failed" ? response.message : "";

@@ -159,6 +159,7 @@ export function restoreEngine(described: JsonObject, registry: EngineRegistry): 
     fallback = [],
     protocol = "chat",
     projector = null,
+    contextPolicy = null,
     toolExecutor = null,
     toolResultEncoder = null,
     catalog = null,
@@ -197,6 +198,7 @@ export function restoreEngine(described: JsonObject, registry: EngineRegistry): 
     toolResultEncoder: registry.toolResultEncoder ?? absent("toolResultEncoder", toolResultEncoder),
     catalog: registry.catalog ?? (catalog === "built_in" ? builtInCatalog : absent("catalog", catalog)),
     protocol: restoreProtocol(protocol, registry),
+    contextPolicy: contextPolicy === null ? null : mapOf("contextPolicy", contextPolicy),
     projector: projector === null ? null : findVersion("projector", registry.projectors ?? [], projector),
     context: mapOf("context", context),
     middleware: listOf("middleware", middleware).map((name) =>

@@ -11,6 +11,7 @@
 import type { Clock } from "../clock/clock.ts";
 import type { NamedProjector } from "../kernel/internal.ts";
 import type { CallerContext, JsonObject, ModelName } from "../model/internal.ts";
+import type { ContextPolicy } from "./context-policy.ts";
 import type { Middleware } from "./middleware.ts";
 import type { Adapter, AdapterOptions, ImageAdapter } from "./model-call/adapter.ts";
 import type { Catalog } from "./model-call/catalog.ts";
@@ -23,6 +24,7 @@ import type { Tool } from "./tool/tool.ts";
 import { systemClock } from "../clock/clock.ts";
 import { invalidArgument, MisuseError, renderIssue } from "../model/internal.ts";
 import { emptyObject, isObject, read, settings } from "../model/parse/reading.ts";
+import { checkContextPolicy } from "./context-policy.ts";
 import { checkMiddleware } from "./middleware.ts";
 import { builtInCatalog, withCatalogData } from "./model-call/catalog.ts";
 import { retryPolicy } from "./model-call/retry.ts";
@@ -74,6 +76,11 @@ export type Engine<Context extends CallerContext = CallerContext> = {
    */
   readonly projector: NamedProjector | null;
   /**
+   * Keeps requests within the context window of the model: prunes old tool results and replaces old messages by a
+   * summary. The history stays whole. `null`: requests contain the whole history.
+   */
+  readonly contextPolicy: ContextPolicy | null;
+  /**
    * Limits, prices and capabilities of models. Default: the built-in catalog; `null`: only what the references of
    * models contain.
    */
@@ -118,6 +125,7 @@ const defaults: Engine = {
   options: {},
   protocol: { type: "chat" },
   projector: null,
+  contextPolicy: null,
   catalog: builtInCatalog,
   clock: systemClock,
   whenBusy: null,
@@ -173,6 +181,7 @@ export function engine(given: EngineFields<CallerContext> = {}): Engine {
   checkMiddleware("engine", fields.middleware ?? []);
   checkProtocol(fields.protocol === undefined ? defaults.protocol : fields.protocol);
   checkProjector(fields.projector ?? null);
+  checkContextPolicy(fields.contextPolicy ?? null, fields.projector ?? null);
   if ((fields.whenBusy ?? null) !== null) checkRule("engine: ", ["whenBusy"], fields.whenBusy, oneOf(busyPolicies));
   // Only for its check: an invalid policy throws here and not at the first failure.
   retryPolicy(fields.retry ?? "default");

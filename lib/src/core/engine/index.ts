@@ -5,6 +5,7 @@ export type { Clock } from "../clock/clock.ts";
 export type { Catalog } from "./model-call/catalog.ts";
 export type { EngineRegistry } from "./describe.ts";
 export type { Directive } from "./tool/directive.ts";
+export type { CompactPolicy, ContextPolicy, PrunePolicy } from "./context-policy.ts";
 export type { Engine, Overrides } from "./engine.ts";
 export type { CodeExecutor } from "./tool/executor.ts";
 export type { Middleware, ModelCall, NextModel, NextTool, ToolInvocation } from "./middleware.ts";

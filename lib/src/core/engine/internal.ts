@@ -6,6 +6,7 @@ export * from "./index.ts";
 export type { EngineFields, Fallback } from "./engine.ts";
 export type { CellSettings, EngineProtocol } from "./protocol.ts";
 export { cellSettingsOf, isOwnProtocol, projectorNamed, protocolNamed } from "./protocol.ts";
+export { contextLimits } from "./context-policy.ts";
 export { checkTools } from "./engine.ts";
 export type { ModelStream, WrappedCall } from "./middleware.ts";
 export { configuration } from "./configure.ts";

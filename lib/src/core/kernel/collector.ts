@@ -301,6 +301,7 @@ export class Collector {
       suspendedCell: lastStep?.suspendedCell ?? null,
       steps: [...this.#steps],
       usage: this.#spent(),
+      contextWindow: null,
       protocolEvents: [],
       partial: this.partial(),
       metadata: error === null ? {} : { error },

@@ -5,6 +5,7 @@ export type {
   AskCheckpoint,
   CallModel,
   CallTool,
+  Compact,
   Effect,
   RunCode,
   SyncEnvironment,
@@ -16,6 +17,8 @@ export type {
   CodeCalls,
   CodeFailed,
   CodeFinished,
+  Compacted,
+  CompactionFailed,
   EffectResponse,
   EnvironmentFailed,
   EnvironmentSynced,
@@ -27,6 +30,7 @@ export type {
   ToolWaits,
   Verdict,
 } from "./machine/response.ts";
+export type { ContextLimits } from "./machine/context-limits.ts";
 export type { TurnHistory } from "./history/history.ts";
 export type { MachineCheckpoint, Polled } from "./machine/machine.ts";
 export type { ChatProtocolOptions } from "./protocol/chat-protocol.ts";
@@ -46,6 +50,7 @@ export type { TurnCause } from "./history/turn-cause.ts";
 export type { CallAnswer, Cancellation } from "./machine/input.ts";
 export type {
   ApprovedCall,
+  AwaitingModel,
   AwaitingTools,
   BegunCell,
   Cell,

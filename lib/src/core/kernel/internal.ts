@@ -7,9 +7,11 @@ export { retryDelayMs } from "./retry-delay.ts";
 
 // history
 export { appendHistory, startHistory } from "./history/history.ts";
+export { projectSummaryRequest, summaryPrompt } from "./history/projector.ts";
 export { historyThread } from "./history/history-thread.ts";
 
 // machine
+export { contextLimitsShape } from "./machine/context-limits.ts";
 export type { JournalItem } from "./machine/input.ts";
 export { callAnswerShape, journalItems } from "./machine/input.ts";
 export { withoutForcedChoice } from "./machine/environment.ts";
@@ -17,6 +19,7 @@ export { advance, cancelTurn, failTurn, startTurn } from "./machine/reducer.ts";
 export {
   cellCalls,
   cellRanMs,
+  contextRevision,
   isSameBatch,
   kernelRevision,
   pendingEffect,

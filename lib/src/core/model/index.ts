@@ -79,6 +79,7 @@ export type {
   StructuredFinalizeDetails,
 } from "./turn/run-results.ts";
 export type { ProtocolEvent } from "./turn/protocol-event.ts";
+export type { ContextWindow, HistoryFrame, TokenCount } from "./session/context-window.ts";
 export type { SessionStatus } from "./session/session-status.ts";
 export type { CallerContext, Session, SessionFields } from "./session/session.ts";
 export type { Thread } from "./message/thread.ts";

@@ -72,6 +72,7 @@ export { blankUserIssues } from "./parse/validate.ts";
 export { validateImageRequest } from "./parse/validate-image-request.ts";
 
 // session
+export { storedWindow, wholeHistory, windowUpTo } from "./session/context-window.ts";
 export type {
   DiscardedAttempt,
   EffectDetail,

@@ -72,7 +72,8 @@ export class RunLifetime {
   accept(item: JournalItem, before: Turn): void {
     if (item.type === "cancel" && this.#isCancelled) {
       for (const effect of pendingEffects(before)) {
-        if (effect.type !== "call_model" || effect.id === this.#openModelCall) continue;
+        if (effect.type !== "call_model" && effect.type !== "compact") continue;
+        if (effect.id === this.#openModelCall) continue;
         cancelRecordedWork(this.#plan, this.#ports.scope, effect);
       }
     }

@@ -42,6 +42,7 @@ import {
   knownCost,
   messageText,
   modelReply,
+  storedWindow,
   toolOutcomeStatus,
   totalTokens,
 } from "../model/internal.ts";
@@ -154,6 +155,10 @@ export class TransitionEvents {
       if ((totalTokens(usage) ?? 0) === 0) this.#hasUnknownTokens = true;
       if (knownCost(usage.totalCost) === null) this.#hasUnknownCost = true;
     }
+    if (response.type === "compacted") {
+      if ((totalTokens(response.usage) ?? 0) === 0) this.#hasUnknownTokens = true;
+      if (knownCost(response.usage.totalCost) === null) this.#hasUnknownCost = true;
+    }
     if (response.type !== "tool_returned" && response.type !== "tool_waits") return [];
     const effect = pendingEffect(before, response.id);
     if (effect?.type !== "call_tool") return [];
@@ -223,6 +228,7 @@ export class TransitionEvents {
       suspendedCell,
       steps: [...this.#steps],
       usage: turn.usage,
+      contextWindow: storedWindow(turn.contextWindow),
       protocolEvents: this.#protocolEvents(turn),
       partial,
       metadata: this.#metadata(outcome, ending),

@@ -65,6 +65,7 @@ export function applyChatResult<Context extends CallerContext>(
   return {
     ...(next === null ? after : withQuestion(after, next)),
     usage: boundedSum(session.usage, usage),
+    contextWindow: result.contextWindow,
     protocolEvents:
       result.protocolEvents.length === 0
         ? session.protocolEvents

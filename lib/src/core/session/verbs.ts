@@ -303,6 +303,7 @@ function planOf<Context extends CallerContext>(
     cell: suspendedCell,
     spentBefore: session.usage,
     protocolEvents: session.protocolEvents,
+    contextWindow: session.contextWindow,
     session: {
       ...(id === null ? {} : { sessionId: id }),
       ...(pendingOutput === null ? {} : { output: pendingOutput.schema }),

@@ -208,6 +208,7 @@ class ChildTurns<Context extends CallerContext, Inner extends CallerContext> {
           cell: from.suspendedCell,
           spentBefore: from.usage,
           protocolEvents: from.protocolEvents,
+          contextWindow: from.contextWindow,
         }
       : {};
     const details = {

@@ -24,6 +24,8 @@ import { MisuseError, RuntimeError } from "../../core/model/internal.ts";
 export type RuntimeContext = {
   /** Holds every row: sessions, journals, events, inboxes and leases. */
   readonly storage: HostStorage;
+  /** The format that this process writes (`rows/format.ts`). */
+  readonly format: () => Promise<number>;
   /** Engines by the name that turns store. */
   readonly engines: { readonly [name: string]: Engine };
   /** The storage's clock: every time in a row comes from it. */

@@ -17,12 +17,13 @@ import type { InboxEntry, TurnStart } from "../rows/values.ts";
 import type { RuntimeContext } from "./context.ts";
 
 import { isRunOption, runOptionTable, traceOfTurn } from "../../core/engine/internal.ts";
-import { canonicalJson, historyThread, kernelRevision } from "../../core/kernel/internal.ts";
+import { canonicalJson, historyThread } from "../../core/kernel/internal.ts";
 import { isEverturnError } from "../../core/model/internal.ts";
 import { planRun, readPinned } from "../../core/run/internal.ts";
 import { isOpen } from "../../core/session/internal.ts";
 import { merge, noChanges } from "../rows/batch.ts";
 import { randomText, sha256 } from "../rows/digest.ts";
+import { newTurnRevision } from "../rows/format.ts";
 import { frozen } from "../rows/history-cache.ts";
 import { deliveryOf, nextInputs, settleInputs } from "../rows/inbox.ts";
 import { ownPinnedName } from "../rows/own-pinned.ts";
@@ -88,25 +89,27 @@ export type NextPlannedTurn = NewTurn & { readonly plan: Plan | null };
  */
 export async function newTurn(context: RuntimeContext, basis: TurnBasis): Promise<PlannedTurn> {
   const { request, session } = basis;
-  const start = { ...request, revision: kernelRevision, spentBefore: session.usage };
-  const plan = planTurn(context, { ...basis, start }, null);
+  const revision = await newTurnRevision(context);
+  const { usage: spentBefore, contextWindow } = session;
+  const plan = planTurn(context, { ...basis, start: { ...request, revision, spentBefore, contextWindow } }, null);
   return { ...(await pinnedTurn(context, basis, plan.pinned)), plan };
 }
 
 /** A turn with a configuration that was pinned before. */
 async function pinnedTurn(
-  { retentionMs }: RuntimeContext,
+  { retentionMs, format }: RuntimeContext,
   { key, id, session, history, request, now }: TurnBasis,
   pinned: Pinned,
 ): Promise<NewTurn> {
   const start: TurnStart = {
     ...request,
-    revision: kernelRevision,
+    revision: await newTurnRevision({ format }),
     base: history.length,
     digest: history.digest,
     protocolEvents: session.protocolEvents.length,
     pinned: await pinnedName(key, request, pinned),
     spentBefore: session.usage,
+    contextWindow: session.contextWindow,
     acceptedAt: now,
   };
   // Outlasts the journals that need the configuration for `export`. `work/collect.ts` removes expired ones that no open
@@ -131,7 +134,7 @@ async function pinnedName({ session }: SessionKey, { options }: TurnRequest, pin
 const ownParts: readonly string[] = ["environment", "params", "policy"];
 
 /** The fields of `TurnStart` that a plan depends on. */
-type PlannedStart = TurnRequest & Pick<TurnStart, "revision" | "spentBefore">;
+type PlannedStart = TurnRequest & Pick<TurnStart, "revision" | "spentBefore" | "contextWindow">;
 
 /** What the plan of a turn depends on, beside the engine. */
 type PlanBasis = Pick<TurnBasis, "key" | "id" | "session" | "history"> & { readonly start: PlannedStart };
@@ -161,11 +164,11 @@ export function planTurn(
 export function planDetails(
   turnId: string,
   sessionId: string,
-  { verb, revision, answers, cell, messages, turnCauses, spentBefore }: PlannedStart,
+  { verb, revision, answers, cell, messages, turnCauses, spentBefore, contextWindow }: PlannedStart,
   protocolEvents: readonly ProtocolEvent[],
 ): PlanDetails {
   const input = { answers, cell, messages, turnCauses, protocolEvents };
-  return { verb, revision, ...input, turnId, spentBefore, session: { sessionId } };
+  return { verb, revision, ...input, turnId, spentBefore, contextWindow, session: { sessionId } };
 }
 
 /** What happens to the inbox when a turn ends. */

@@ -9,6 +9,7 @@
 //     - the turn row (commit count + 1); at a boundary also the session row, its entry in `recent` and the new message
 //       rows,
 //     - the events that readers will see, numbered after the newest event of the session,
+//     - the frame that a summary makes, in the table `frames`,
 //     - start marks of the tools that begin at once (Q3), and the inbox inputs that the item delivered (Q11),
 //     - the removal of the live pieces that the events replace, and records with the text of attempts that were thrown
 //       away,
@@ -119,7 +120,7 @@ import { ledgerPuts } from "../rows/ledger.ts";
 import { freedScopes } from "../rows/limits.ts";
 import { outcomeClassOf } from "../rows/rollup.ts";
 import { keyOf, nameOf, turnKey } from "../rows/session-key.ts";
-import { limitKeyOf, moveDue, writeSession } from "../rows/session-write.ts";
+import { framePuts, limitKeyOf, moveDue, writeSession } from "../rows/session-write.ts";
 import { summaryOf } from "../rows/summary.ts";
 import { eventsOfItem, eventsOfStart, ofTurn, turnStartedByInput } from "../rows/turn-events.ts";
 import { openCallDeadlines } from "../rows/waits.ts";
@@ -187,6 +188,8 @@ export class TurnCommitter {
   #held: HeldItem | null = null;
   /** The turn is being ended without its engine (Q16): no tool begins, and the session after it is usable. */
   readonly #isEnding: boolean;
+  /** The newest frame of the turn. */
+  #frame: string | null;
   /** How often the ending batch was refused because another turn had taken a slot of a limit. */
   #refusedSlots = 0;
   /** An earlier holder may have left pieces, which the first commit removes. */
@@ -221,6 +224,7 @@ export class TurnCommitter {
       lease,
     );
     this.#stored = stored;
+    this.#frame = start.contextWindow?.frame?.id ?? null;
     this.#mayHavePieces = mayHavePieces;
     this.#followsTakeover = lease.takesOver;
     // An explicit `recover` resets the count of takeovers.
@@ -284,8 +288,9 @@ export class TurnCommitter {
 
   /** Commits an accepted item, or holds it for the checkpoint that follows. */
   async #commit(transition: Transition, reported: readonly TurnEvent[], item: JournalItem): Promise<Committed> {
-    if (this.journal.replayed !== null) return "replayed";
     const { turn } = transition;
+    const frame = this.#newFrame(turn);
+    if (this.journal.replayed !== null) return "replayed";
     const held = this.#held;
     const ordinal = (held?.ordinal ?? this.#progress.committed) + 1;
     const row = await this.#journalRow(item);
@@ -298,7 +303,13 @@ export class TurnCommitter {
     const discarded = await this.#discard(row, item);
     const rows = merge(
       held?.rows ?? noChanges,
-      putting(journalPut(this.at, ordinal, row), ...ledgerPuts(this.at, item, ordinal), ...marks, ...discarded),
+      putting(
+        journalPut(this.at, ordinal, row),
+        ...ledgerPuts(this.at, item, ordinal),
+        ...frame,
+        ...marks,
+        ...discarded,
+      ),
     );
     const ended = turn.phase.type === "ended";
     if (item.type === "response") this.#reportNotRun(item.response);
@@ -317,6 +328,14 @@ export class TurnCommitter {
     if (this.draining && !ended && !this.hasRunningTools()) this.handOver();
     await this.#removeUnused(marks);
     return "fresh";
+  }
+
+  /** The row of the frame that the turn has since this transition. */
+  #newFrame({ contextWindow }: Turn): readonly Put[] {
+    const id = contextWindow.frame?.id ?? null;
+    if (id === this.#frame) return [];
+    this.#frame = id;
+    return framePuts(this.#key, contextWindow);
   }
 
   /** Writes the held item alone. Called when the loop stops before the checkpoint is answered. */
@@ -447,7 +466,8 @@ export class TurnCommitter {
       isStep && step !== undefined && result.outcome.type !== "cancelled"
         ? applyStepResult(session, { ...step, thread: emptyThread })
         : applyChatResult(session, { ...result, thread: emptyThread });
-    const usable = this.#isEnding ? recover(after) : after;
+    const { contextWindow } = result;
+    const usable = { ...(this.#isEnding ? recover(after) : after), contextWindow };
     return usable.lastRun === null ? usable : { ...usable, lastRun: { ...usable.lastRun, turnId: this.#turn } };
   }
 

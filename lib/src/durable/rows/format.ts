@@ -24,6 +24,7 @@ import type { Json } from "../../core/model/internal.ts";
 import type { Batch, HostStorage, Put, Query, Removal, Row } from "./storage.ts";
 import type { TableName } from "./tables.ts";
 
+import { contextRevision, kernelRevision } from "../../core/kernel/internal.ts";
 import { RuntimeError, storedVersion } from "../../core/model/internal.ts";
 import { isPlainObject } from "../../core/model/parse/reading.ts";
 import { formerPuts, formerRemovals } from "./former-index.ts";
@@ -52,7 +53,10 @@ export type StoredFormats = {
 /** The format of databases without a row: that of the first release with this rule. */
 export const firstFormat = 4;
 
-/** Version 5: turn rows have the time of their end, and the index of work is one table. */
+/**
+ * Version 5: turn rows have the time of their end, the index of work is one table, and turns may have context limits.
+ * The last is not converted: before the database is finalized, turns have none (`newTurnRevision`).
+ */
 const version5: FormatChange = {
   format: 5,
   downgrade: { turns: withoutEnd },
@@ -93,13 +97,27 @@ export function formatBatch(row: Row | undefined, format: number): Batch {
   };
 }
 
+/** A storage that knows the format of its values. */
+export type FormattedStorage = HostStorage & {
+  /** The format that this process writes. */
+  readonly format: () => Promise<number>;
+};
+
+/** The first format whose processes know kernel revision 4: turns with context limits, and frames. */
+const contextFormat = 5;
+
+/** The kernel revision under which a new turn is started: one that every process of the database knows. */
+export async function newTurnRevision({ format }: Pick<FormattedStorage, "format">): Promise<number> {
+  return (await format()) < contextFormat ? contextRevision - 1 : kernelRevision;
+}
+
 /**
  * Wraps a storage: values are written in the format of the database. A volatile storage belongs to one process, so to
  * one release.
  */
-export function withFormat(storage: HostStorage, formats: StoredFormats = storedFormats): HostStorage {
-  if (storage.durability === "volatile") return storage;
+export function withFormat(storage: HostStorage, formats: StoredFormats = storedFormats): FormattedStorage {
   const { newest } = formats;
+  if (storage.durability === "volatile") return { ...storage, format: () => Promise.resolve(newest) };
   let known: number | null = null;
 
   const formatForWrite = async (): Promise<number> => {
@@ -119,6 +137,7 @@ export function withFormat(storage: HostStorage, formats: StoredFormats = stored
 
   return {
     ...storage,
+    format: async () => (known ??= await formatForWrite()),
     read: async (queries) => {
       if (known !== null) return storage.read(queries);
       const results = await storage.read([...queries, formatQuery]);

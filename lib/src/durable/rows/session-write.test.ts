@@ -51,6 +51,7 @@ const start: TurnStart = {
   turnCauses: [],
   inputs: [],
   spentBefore: noUsage,
+  contextWindow: null,
   acceptedAt: 20,
   trace: null,
 };

@@ -36,6 +36,11 @@ const currentTables = {
   attention: [text("tenant"), text("status"), integer("changed"), text("session")],
   /** Messages of the history, one row each, append-only. */
   entries: [...session, integer("position")],
+  /**
+   * Frames, by the number of messages that they stand for in requests. They are entries beside the messages: the history
+   * stays whole.
+   */
+  frames: [...session, integer("position")],
   /** The lease of a session: which process may write to it. The tag is the fencing token, which never decreases. */
   leases: session,
   /** The open turn of a session, its engine, and the time of its row in `work`. A parked turn has no row here. */

@@ -12,10 +12,12 @@ import {
   array,
   boolean,
   cancelEvidenceShape,
+  contextWindowShape,
   emptyObject,
   eventShape,
   failureShape,
   fallback,
+  frameShape,
   haltedReasonShape,
   json,
   jsonObject,
@@ -124,6 +126,8 @@ const turnStartFields = {
   protocolEvents: fallback(number, 0),
   /** The usage of the session before the turn: budgets of a session continue from it. */
   spentBefore: fallback(usageShape, noUsage),
+  /** What the requests of the session left out of its history before the turn; `null`: nothing. */
+  contextWindow: fallback(nullable(contextWindowShape), null),
   /** In milliseconds. */
   acceptedAt: fallback(number, 0),
   /**
@@ -485,6 +489,7 @@ const auditFields = {
 export const shapes = {
   sessions: object(headFields),
   entries: messageShape,
+  frames: frameShape,
   starts: object(turnStartFields),
   turns: object(turnProgressFields),
   contents: json,

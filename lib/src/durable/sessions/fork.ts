@@ -14,7 +14,15 @@ import type { TableName } from "../rows/tables.ts";
 
 import { nextTask } from "../../core/clock/clock.ts";
 import { appendHistory, startHistory } from "../../core/kernel/internal.ts";
-import { MisuseError, parse, newSession, validateSession, withDigest } from "../../core/model/internal.ts";
+import {
+  MisuseError,
+  parse,
+  newSession,
+  storedWindow,
+  validateSession,
+  windowUpTo,
+  withDigest,
+} from "../../core/model/internal.ts";
 import { readOne } from "../drive/context.ts";
 import {
   writeConflict,
@@ -31,7 +39,7 @@ import { checkCopy, countCopy, quotaQuery } from "../rows/copy-quota.ts";
 import { randomText } from "../rows/digest.ts";
 import { loadHistory, textLength } from "../rows/history-cache.ts";
 import { keyOf, nameOf, turnKey } from "../rows/session-key.ts";
-import { writeSession } from "../rows/session-write.ts";
+import { framePuts, writeSession } from "../rows/session-write.ts";
 import { checkReadable, readValue, writeValue } from "../rows/stored.ts";
 import { forkMetadata } from "./fork-origin.ts";
 
@@ -83,6 +91,7 @@ async function forkNow(context: VerbContext, id: string, options: ForkOptions): 
     id: options.id ?? `session-${randomText(10)}`,
     thread: { ...session.thread, messages: [] },
     context: session.context,
+    contextWindow: storedWindow(windowUpTo(session.contextWindow, at)),
     protocolEvents: isComplete ? session.protocolEvents : await eventsBefore(context, original, entries, at),
     metadata: {
       ...(isComplete ? session.metadata : withoutError(session.metadata)),
@@ -104,7 +113,10 @@ async function forkNow(context: VerbContext, id: string, options: ForkOptions): 
     {
       now,
       session: { after: forked, messages, history },
-      also: last === null ? noChanges : putting({ ...start, value: writeValue("starts", last) }),
+      also: putting(
+        ...(last === null ? [] : [{ ...start, value: writeValue("starts", last) }]),
+        ...framePuts(target, forked.contextWindow),
+      ),
     },
   );
   checkReadable("sessions", write.after.head);

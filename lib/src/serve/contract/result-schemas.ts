@@ -180,7 +180,7 @@ export const resultSchemas: { readonly [N in keyof Results]: Described<Results[N
     {
       ordinal: count,
       effectId: orNull(text),
-      kind: words(["model", "tool", "code", "checkpoint", "environment", "cancel", "failure", "restart"]),
+      kind: words(["model", "compaction", "tool", "code", "checkpoint", "environment", "cancel", "failure", "restart"]),
       step: count,
       "name toolCallId": orNull(text),
       state: words(["ok", "failed", "waits", "halted", "cancelled", "superseded"]),

@@ -346,6 +346,19 @@ function responseContent(response: EffectResponse): Content {
         failure,
       };
     }
+    case "compacted":
+      return {
+        ...noContent,
+        kind: "compaction",
+        name: response.model,
+        state: "ok",
+        usage: sumOf(response.spent, response.usage),
+        text: cutOff(response.summary),
+      };
+    case "compaction_failed": {
+      const { failure, spent, usage } = response;
+      return { ...noContent, kind: "compaction", state: "failed", usage: sumOf(spent, usage), failure };
+    }
     case "tool_returned":
       return { ...noContent, kind: "tool", ...outcomeOf(response.outcome) };
     case "tool_waits":

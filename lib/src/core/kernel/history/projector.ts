@@ -3,13 +3,16 @@
 // The request is not stored. It is computed when the effect is performed, and again for a replay or a retry, so the
 // projector must be pure.
 
-import type { Environment, JsonObject, Message, ModelRequest, Path } from "../../model/internal.ts";
+import type { Environment, HistoryFrame, JsonObject, Message, ModelRequest, Path } from "../../model/internal.ts";
 import type { RequestConfig, Turn } from "../machine/turn.ts";
 import type { ContextProjector, ProjectorContext, TurnProtocol } from "../protocol/protocol.ts";
+import type { HistoryView } from "./prompt.ts";
 
 import { invalidArgument, isAboutStorage, renderIssue, request, system, user } from "../../model/internal.ts";
 import { isPlainObject, messageShape, read, requestShape } from "../../model/parse/reading.ts";
-import { renderHistory, renderPrompt } from "./prompt.ts";
+import { modelEffectId } from "../machine/turn.ts";
+import { positionBefore, renderFrame, validCut, viewOf } from "./framed-history.ts";
+import { renderHistory, renderPrompt, viewedMessages, wholeView } from "./prompt.ts";
 import { itemsOf } from "./shared-list.ts";
 import { renderTurnCausesPrompt } from "./turn-cause.ts";
 
@@ -23,21 +26,23 @@ export const ChatContextProjector: ContextProjector<TurnProtocol> = {
     const active = new Set(turn.turnCauses.map((cause) => cause.id));
     // The common case has no causes and no transient messages and renders only what is new.
     const isPlain = active.size === 0 && turn.transient.length === 0;
+    const view = turn.policy.context ? viewOf(turn.contextWindow, turn.policy.context) : wholeView;
     const conversation = isPlain
-      ? renderHistory(turn.history)
-      : renderPrompt(withTransient(turn).filter(isOutsideCauseBlock));
+      ? renderHistory(turn.history, view)
+      : renderPrompt(withTransient(turn, view).filter(isOutsideCauseBlock));
     const causes = renderTurnCausesPrompt(turn.turnCauses);
     const nudge = turn.finalize?.nudge ?? null;
     const messages: readonly Message[] = [
       ...instructionsOf(turn),
+      ...framed(turn),
       ...conversation,
       ...(causes === null ? [] : [user(causes)]),
       ...(nudge === null ? [] : [nudge]),
     ];
     const scope = {
       sessionId: config.sessionId,
-      frameId: null,
-      requestId: `${turn.turnId}/${turn.step}/${turn.finalize === null ? "model" : "finalize"}`,
+      frameId: framedBy(turn)?.id ?? null,
+      requestId: modelEffectId(turn),
     };
     // The constructor would copy the messages. They keep their identity, so that a codec can cache what it encoded by
     // message.
@@ -71,6 +76,18 @@ function settingsOf(environment: Environment, useTools: boolean, overrides: Json
   return settings;
 }
 
+/** The frame of the requests of a turn; `null`: they contain the whole history. */
+function framedBy({ policy, contextWindow }: Turn<TurnProtocol>): HistoryFrame | null {
+  // Truthiness: a turn that an older release stored has no such field.
+  return policy.context ? contextWindow.frame : null;
+}
+
+/** The frame, and the pinned messages before its end. */
+function framed(turn: Turn<TurnProtocol>): readonly Message[] {
+  const frame = framedBy(turn);
+  return frame === null ? [] : renderFrame(turn.history, frame);
+}
+
 // The system message of each environment. A turn has one environment for many steps, and codecs find what they have sent
 // by the identity of messages.
 const instructionMessages = new WeakMap<Environment, Message>();
@@ -97,6 +114,56 @@ export function projectRequest<P extends TurnProtocol>(config: RequestConfig<P>,
   const projected = projector.project({ config, turn, useTools, overrides });
   if (projector !== ChatContextProjector) checkRequest(projector, projected, turn);
   return projected;
+}
+
+/** The length of a tool result in the request of a summary that would not fit otherwise, in characters. */
+const summarizedResultLength = 400;
+
+/** What the model is asked for at the end of the request of a summary. */
+export const summaryPrompt = `Older messages of this conversation are about to be replaced by a summary. Write the summary now, for the assistant that continues the conversation. Keep the goals and the constraints of the user, decisions, facts, names, numbers and identifiers exactly as they appear, results of tools that are still needed, what was done, and what is open. Write only the summary, and call no tool.`;
+
+/**
+ * Returns the request of the summary that a turn waits for. It is the request of the model call with one message more,
+ * so the provider finds the prefix in its cache. If that request is too long, it has only the messages that the frame
+ * will stand for, the newest of them that fit, with short tool results. Throws `MisuseError` if the turn does not wait
+ * for a summary.
+ */
+export function projectSummaryRequest<P extends TurnProtocol>(config: RequestConfig<P>, turn: Turn<P>): ModelRequest {
+  const { phase, policy } = turn;
+  if (phase.type !== "awaiting_compaction" || policy.context === null) {
+    throw invalidArgument(`projectSummaryRequest: the turn is ${phase.type}, not waiting for a summary`);
+  }
+  const { useTools, overrides } = phase.call;
+  const base = config.projector.project({ config, turn: { ...turn, finalize: null }, useTools, overrides });
+  const { instructions = null, model = null } = policy.context.compact ?? {};
+  const prompt = user(instructions === null ? summaryPrompt : `${summaryPrompt}\n\n${instructions}`);
+  const conversation = phase.isTooLong ? [...instructionsOf(turn), ...shortConversation(turn, phase)] : base.messages;
+  return {
+    ...base,
+    model: model ?? base.model,
+    // A forced tool choice or a response format would not let the model write text.
+    toolChoice: base.toolChoice === "none" ? "none" : "auto",
+    responseFormat: null,
+    messages: [...conversation, prompt],
+  };
+}
+
+/** The newest messages that a frame will stand for, with short tool results, as many as fit in half of the window. */
+function shortConversation(
+  turn: Turn<TurnProtocol>,
+  { from, to }: Extract<Turn["phase"], { readonly type: "awaiting_compaction" }>,
+): readonly Message[] {
+  const { history, contextWindow, policy } = turn;
+  const { entries } = history;
+  const range = { entries, length: to };
+  const view = { from, prunedBefore: to, keep: summarizedResultLength, longest: summarizedResultLength };
+  const budget = (policy.context?.window ?? 0) / 2 / contextWindow.ratio;
+  const fitting = positionBefore(range, view, budget);
+  const before = validCut(range, from, fitting);
+  // The first position from there on at which no call is open.
+  let first = fitting;
+  while (first < to && validCut(range, before, first) < first) first += 1;
+  return [...framed(turn), ...renderPrompt(viewedMessages(entries, to, { ...view, from: first }))];
 }
 
 /**
@@ -131,16 +198,21 @@ function projectorName(projector: object): string {
   return "version" in projector ? `${name} ${String(projector.version)}` : name;
 }
 
-/** The history with the transient messages of the turn inserted at their positions. Linear. */
-function withTransient({ history, transient }: Turn<TurnProtocol>): readonly Message[] {
-  const messages = itemsOf(history);
+/**
+ * The messages of a view with the transient messages of the turn inserted at their positions, at its beginning at the
+ * earliest. Linear.
+ */
+function withTransient({ history, transient }: Turn<TurnProtocol>, view: HistoryView): readonly Message[] {
+  const messages = viewedMessages(history.entries, history.length, view);
   if (transient.length === 0) return messages;
   const inserts = itemsOf(transient);
   let next = 0;
-  const at = (index: number): readonly Message[] => {
+  const at = (position: number): readonly Message[] => {
     const first = next;
-    while (inserts[next]?.at === index) next += 1;
+    while ((inserts[next]?.at ?? Number.POSITIVE_INFINITY) <= position) next += 1;
     return inserts.slice(first, next).map(({ message }) => message);
   };
-  return messages.flatMap((message, index) => [...at(index), message]).concat(at(messages.length));
+  return messages
+    .flatMap((message, index) => [...at(view.from + index), message])
+    .concat(at(view.from + messages.length));
 }

@@ -11,6 +11,8 @@
 //     providers reject other orders.
 //   - A question whose answer became the result of its call (`answerAs: "tool_result"`) is left out. The result is
 //     placed before it, so the request would end with the question, and the model would continue it.
+//   - A view (`HistoryView`) begins after the messages that a frame stands for, and contains long tool results shortened
+//     to their head and tail.
 //
 // Cost: each message is rendered once (`renderCache`), and a growing history is rendered incrementally
 // (`renderedPrefixes`), so a step costs what is new in it (H5).
@@ -29,7 +31,7 @@ import type {
 } from "../../model/internal.ts";
 import type { SharedList } from "./shared-list.ts";
 
-import { system, textPart, toolResultPart, user, textOrPlaceholder } from "../../model/internal.ts";
+import { system, textPart, toolResultPart, truncateMiddle, user, textOrPlaceholder } from "../../model/internal.ts";
 
 /**
  * Returns the messages of a request from the messages of a history: late tool results are moved to their calls,
@@ -44,20 +46,39 @@ export function renderPrompt(history: readonly Message[]): readonly Message[] {
   return messages;
 }
 
+/** Which part of a history a request contains, and which results it contains shortened. */
+export type HistoryView = {
+  /** The position of the first message. No result from here on may answer a call before it. */
+  readonly from: number;
+  /** Results before this position have at most `keep` characters. */
+  readonly prunedBefore: number;
+  readonly keep: number;
+  /** The greatest length of any other result, in characters. */
+  readonly longest: number;
+};
+
+/** All of a history, as it is. */
+export const wholeView: HistoryView = { from: 0, prunedBefore: 0, keep: 0, longest: Number.POSITIVE_INFINITY };
+
 /**
  * Like {@link renderPrompt} for an append-only list, at the cost of the new messages: the rendered prefix is cached by
- * the shared array. A list with a result that is not directly after its reply is rendered as a whole.
+ * the shared array, for one view. A list with a result that is not directly after its reply is rendered as a whole.
  */
-export function renderHistory({ entries, length }: SharedList<Message>): readonly Message[] {
-  const prefix = renderedPrefixes.get(entries) ?? { upTo: 0, messages: [] };
-  if (prefix.upTo > length) return renderPrompt(entries.slice(0, length));
+export function renderHistory(
+  { entries, length }: SharedList<Message>,
+  view: HistoryView = wholeView,
+): readonly Message[] {
+  const cached = renderedPrefixes.get(entries);
+  const isUsable = cached !== undefined && isSameView(cached.view, view);
+  const prefix = isUsable ? cached : { view, upTo: view.from, messages: [] };
+  if (prefix.upTo > length) return renderPrompt(viewedMessages(entries, length, view));
   let { upTo } = prefix;
   while (upTo < length) {
     const next = endOfExchange(entries, upTo, length);
-    if (next === null) return renderPrompt(entries.slice(0, length));
+    if (next === null) return renderPrompt(viewedMessages(entries, length, view));
     for (; upTo < next; upTo += 1) {
       const message = entries[upTo];
-      const rendered = message === undefined ? null : renderOnce(message);
+      const rendered = message === undefined ? null : renderOnce(viewed(message, upTo, view));
       if (rendered !== null) prefix.messages.push(rendered);
     }
     prefix.upTo = upTo;
@@ -67,7 +88,62 @@ export function renderHistory({ entries, length }: SharedList<Message>): readonl
 }
 
 // By the array that versions of a list share: items before the end of a list never change.
-const renderedPrefixes = new WeakMap<readonly Message[], { upTo: number; readonly messages: Message[] }>();
+const renderedPrefixes = new WeakMap<
+  readonly Message[],
+  { readonly view: HistoryView; upTo: number; readonly messages: Message[] }
+>();
+
+function isSameView(left: HistoryView, right: HistoryView): boolean {
+  return (
+    left === right ||
+    (left.from === right.from &&
+      left.prunedBefore === right.prunedBefore &&
+      left.keep === right.keep &&
+      left.longest === right.longest)
+  );
+}
+
+/** The messages of a view, each with the length of its results that the view allows. */
+export function viewedMessages(entries: readonly Message[], length: number, view: HistoryView): readonly Message[] {
+  return entries.slice(view.from, length).map((message, index) => viewed(message, view.from + index, view));
+}
+
+/** A message as a view contains it. */
+export function viewed(message: Message, index: number, { prunedBefore, keep, longest }: HistoryView): Message {
+  if (message.role !== "tool") return message;
+  return shortenedResult(message, index < prunedBefore ? Math.min(keep, longest) : longest);
+}
+
+// The newest shortened form of each result. A message that is sent again is the same object.
+const shortenedResults = new WeakMap<ToolMessage, { readonly limit: number; readonly result: ToolMessage }>();
+
+/**
+ * The head and the tail of a result with more than `limit` characters; media of a result that is shortened are left
+ * out. The result itself if it is short enough.
+ */
+function shortenedResult(message: ToolMessage, limit: number): ToolMessage {
+  if (limit === Number.POSITIVE_INFINITY) return message;
+  const { content } = message;
+  if (typeof content === "string" && content.length <= limit) return message;
+  const cached = shortenedResults.get(message);
+  if (cached?.limit === limit) return cached.result;
+  const shortContent = typeof content === "string" ? truncateMiddle(content, limit) : shortenedParts(content, limit);
+  const result = shortContent === content ? message : { ...message, content: shortContent };
+  shortenedResults.set(message, { limit, result });
+  return result;
+}
+
+function shortenedParts(parts: readonly UserPart[], limit: number): readonly UserPart[] {
+  const length = parts.reduce((sum, part) => sum + (part.type === "text" ? part.text.length : mediaLength), 0);
+  if (length <= limit) return parts;
+  const share = Math.max(1, Math.floor(limit / parts.length));
+  return parts.map((part) =>
+    part.type === "text" ? { ...part, text: truncateMiddle(part.text, share) } : textPart(`[${part.type} left out]`),
+  );
+}
+
+/** The length that an image or a file counts as, in characters. */
+const mediaLength = 6_000;
 
 /**
  * The index after a message and the answers to its calls; `null` if the answers do not follow directly, in call order.

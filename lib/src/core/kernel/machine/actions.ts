@@ -28,6 +28,7 @@ import { ending, maxTurnsEnding } from "../protocol/ending.ts";
 import { pendingCall } from "../protocol/halts.ts";
 import { isTurnLimitDue } from "../protocol/protocol.ts";
 import { replyStepEnd } from "../protocol/reply-message.ts";
+import { waitForModel } from "./context.ts";
 import { deliverDeferred } from "./deliver.ts";
 import { pendingEffects, toolEffectId } from "./turn.ts";
 
@@ -189,7 +190,7 @@ function apply<P extends TurnProtocol>(builder: TransitionBuilder<P>, action: Dr
       const { policy, step, runOffset } = builder.turn;
       if (policy.stopAfter !== null && step > runOffset) return stop(builder, []);
       if (isBeyondLimit(builder.turn)) return finish(builder, maxTurnsEnding(policy.maxTurns));
-      return builder.wait({ type: "awaiting_model", useTools, overrides, driverState });
+      return waitForModel(builder, { type: "awaiting_model", useTools, overrides, driverState });
     }
     case "start_tools": {
       const { calls } = action;
@@ -250,5 +251,5 @@ export function finish<P extends TurnProtocol>(builder: TransitionBuilder<P>, lo
   // The structured call reads input that waited for resumed calls, if one of them ended the loop.
   deliverDeferred(builder);
   builder.update({ finalize: { pass1: loopEnd, nudge } });
-  builder.wait({ type: "awaiting_model", useTools: false, overrides, driverState: null });
+  waitForModel(builder, { type: "awaiting_model", useTools: false, overrides, driverState: null });
 }

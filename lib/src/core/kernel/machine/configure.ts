@@ -30,6 +30,7 @@ const defaults = {
   generation: {},
   modelVariant: null,
   maxContextTokens: null,
+  context: null,
   maxTurns: null,
   turnLimitFinalMessage: null,
   structuredFinalize: null,
@@ -47,7 +48,6 @@ export function turnInput<Event extends Json = never>(
   turnId: string,
   fields: Partial<Omit<TurnInput<Event>, "turnId">> = {},
 ): TurnInput<Event> {
-  const revision = kernelRevision;
   const empty = { history: [], events: [], messages: [], turnCauses: [], answers: [], cell: null, runOffset: 0 };
-  return { turnId, revision, ...empty, ...fields };
+  return { turnId, revision: kernelRevision, ...empty, contextWindow: null, ...fields };
 }

@@ -9,6 +9,8 @@
 // Effect ids are derived from the state of the turn, never generated (K6):
 //   <turn>/<step>/environment   sync_environment
 //   <turn>/<step>/model         call_model; `finalize` instead of `model` for the structured call after the loop
+//   <turn>/<step>/compact       compact
+//                               `/overflow` is appended to the ids of the two after a request that was too long
 //   <turn>/<step>/tool/<slot>   call_tool for a call of the reply
 //   <turn>/<step>/cell/<slot>   call_tool for a call of a code cell
 //   <turn>/<step>/code/<n>      run_code with n answers
@@ -20,7 +22,7 @@ import type { CheckpointKind, Decision, JsonObject, SuspendedCell, ToolCall } fr
 import type { ResponseOf } from "./response.ts";
 
 /** Something the host must do and answer with an {@link EffectResponse} of the same id. */
-export type Effect = SyncEnvironment | CallModel | CallTool | RunCode | AskCheckpoint;
+export type Effect = SyncEnvironment | CallModel | Compact | CallTool | RunCode | AskCheckpoint;
 
 /**
  * An effect: refresh the environment. The response may replace it.
@@ -47,10 +49,34 @@ export type CallModel = {
   readonly environment: string;
   /** The number of messages and their rolling digest. A replay with another history is detected by it (Q6). */
   readonly history: { readonly length: number; readonly digest: string };
+  /** What the request leaves out of the history. Only in turns with context limits. */
+  readonly sent?: { readonly frame: string | null; readonly prunedBefore: number };
   /** False: the request offers no tools. */
   readonly useTools: boolean;
   /** Settings of this request only. They override those of the environment. */
   readonly overrides: JsonObject;
+};
+
+/**
+ * An effect: ask a model for a summary of the oldest messages. `projectSummaryRequest` computes the request from the
+ * turn. The summary becomes a frame, which stands for these messages in later requests.
+ */
+export type Compact = {
+  readonly type: "compact";
+  /** The effect id, `<turn>/<step>/…`. The response carries the same id. */
+  readonly id: string;
+  /** The number of the step. */
+  readonly step: number;
+  /** The id of the frame. */
+  readonly frame: string;
+  /** The position of the first message that no earlier frame stands for. */
+  readonly from: number;
+  /** The position after the last message that the frame stands for. */
+  readonly to: number;
+  /** The number of messages and their rolling digest. */
+  readonly history: { readonly length: number; readonly digest: string };
+  /** What requests leave out of the history before the effect. */
+  readonly sent?: { readonly frame: string | null; readonly prunedBefore: number };
 };
 
 /** An effect: run one tool call. Several can be pending at once; each has a response of its own. */
@@ -117,6 +143,7 @@ export type AskCheckpoint = {
 export type ResponsesByEffect = {
   readonly sync_environment: ResponseOf<"environment_synced" | "environment_failed">;
   readonly call_model: ResponseOf<"model_replied" | "model_failed">;
+  readonly compact: ResponseOf<"compacted" | "compaction_failed">;
   readonly call_tool: ResponseOf<"tool_returned" | "tool_waits">;
   readonly run_code: ResponseOf<"code_finished" | "code_calls" | "code_failed">;
   readonly checkpoint: ResponseOf<"checkpoint_delivered">;

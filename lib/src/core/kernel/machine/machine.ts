@@ -7,22 +7,22 @@
 
 import type { CellCall, Failure, ModelRequest } from "../../model/internal.ts";
 import type { TurnProtocol } from "../protocol/protocol.ts";
-import type { CallModel, Effect, RunCode } from "./effect.ts";
+import type { CallModel, Compact, Effect, RunCode } from "./effect.ts";
 import type { Cancellation } from "./input.ts";
 import type { EffectResponse } from "./response.ts";
 import type { Notice, ResponseStatus, Transition, Turn, TurnInput, TurnMachineConfig } from "./turn.ts";
 
-import { projectRequest } from "../history/projector.ts";
+import { projectRequest, projectSummaryRequest } from "../history/projector.ts";
 import { readCheckpoint } from "./read-checkpoint.ts";
 import { completeResponse } from "./read-response.ts";
 import { advance, cancelTurn, failTurn, responseStatus, startTurn } from "./reducer.ts";
 import { cellCalls, isSameBatch, pendingEffects, storableTurn } from "./turn.ts";
 
-/** A notice, or an effect to perform. A model call carries its request, a code cell the calls it made so far. */
+/** A notice, or an effect to perform. A model call and a compaction carry their request, a code cell the calls it made so far. */
 export type Polled<P extends TurnProtocol = TurnProtocol> =
   | Notice<P>
-  | Exclude<Effect, CallModel | RunCode>
-  | (CallModel & { readonly request: ModelRequest })
+  | Exclude<Effect, CallModel | Compact | RunCode>
+  | ((CallModel | Compact) & { readonly request: ModelRequest })
   | (RunCode & { readonly calls: readonly CellCall[] });
 
 /** The stored form of a machine: the turn, and the notices that were not polled yet. Plain JSON. */
@@ -86,6 +86,7 @@ export class TurnMachine<P extends TurnProtocol = TurnProtocol> {
     const effect = this.#open.pop();
     if (effect === undefined) return null;
     if (effect.type === "call_model") return { ...effect, request: projectRequest(this.#config, this.#turn) };
+    if (effect.type === "compact") return { ...effect, request: projectSummaryRequest(this.#config, this.#turn) };
     return effect.type === "run_code" ? { ...effect, calls: cellCalls(this.#turn) } : effect;
   }
 

@@ -9,7 +9,7 @@ import type { TurnProtocol } from "../protocol/protocol.ts";
 import type { MachineCheckpoint } from "./machine.ts";
 import type { Phase, Turn } from "./turn.ts";
 
-import { invalidArgument, noUsage } from "../../model/internal.ts";
+import { invalidArgument, noUsage, wholeHistory } from "../../model/internal.ts";
 import { isPlainObject } from "../../model/parse/reading.ts";
 import { emptyList } from "../history/shared-list.ts";
 
@@ -53,6 +53,8 @@ const turnDefaults = {
   answered: [],
   graceTurn: false,
   deferredInput: null,
+  contextWindow: wholeHistory,
+  overflowed: false,
   finalize: null,
 } satisfies Omit<Turn, RequiredField>;
 
@@ -60,6 +62,7 @@ const policyDefaults = {
   syncEnvironment: false,
   maxTurns: null,
   maxContextTokens: null,
+  context: null,
   turnLimitFinalMessage: null,
   structuredFinalize: null,
   autonomous: false,
@@ -70,6 +73,7 @@ const policyDefaults = {
 const phases: { readonly [Type in Phase["type"]]: true } = {
   awaiting_environment: true,
   awaiting_model: true,
+  awaiting_compaction: true,
   awaiting_tools: true,
   awaiting_code: true,
   awaiting_checkpoint: true,

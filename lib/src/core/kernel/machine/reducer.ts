@@ -22,6 +22,7 @@
 //     phase                  waits for           accepts
 //     awaiting_environment   sync_environment    environment_synced, environment_failed
 //     awaiting_model         call_model          model_replied, model_failed
+//     awaiting_compaction    compact             compacted, compaction_failed
 //     awaiting_tools         call_tool, n times  tool_returned, tool_waits
 //     awaiting_code          run_code            code_calls, code_finished, code_failed
 //     awaiting_checkpoint    checkpoint          checkpoint_delivered
@@ -50,7 +51,7 @@ import type { Cancellation } from "./input.ts";
 import type { EffectResponse } from "./response.ts";
 import type { ResponseStatus, Transition, Turn, TurnInput, TurnMachineConfig, TurnPolicy } from "./turn.ts";
 
-import { exactSum, invalidArgument, noUsage } from "../../model/internal.ts";
+import { exactSum, invalidArgument, noUsage, windowUpTo } from "../../model/internal.ts";
 import { describe, isPlainObject } from "../../model/parse/reading.ts";
 import { isHistory, startHistory } from "../history/history.ts";
 import { append, emptyList } from "../history/shared-list.ts";
@@ -96,6 +97,8 @@ export function startTurn<P extends TurnProtocol>(
     stepUsage: noUsage,
     openReply: null,
     answered: [],
+    contextWindow: windowUpTo(input.contextWindow, earlier.length),
+    overflowed: false,
     graceTurn: false,
     finalize: null,
     phase: { type: "awaiting_environment", update: false },
@@ -118,13 +121,14 @@ function awaitStartCheckpoint<P extends TurnProtocol>(builder: TransitionBuilder
  * The limits of the configuration, copied into the turn so that a deployment cannot change them while the turn is open.
  */
 function startPolicy<P extends TurnProtocol>(config: TurnMachineConfig<P>): TurnPolicy<P> {
-  const { syncEnvironment, startCheckpoint, maxTurns, maxContextTokens, turnLimitFinalMessage } = config;
+  const { syncEnvironment, startCheckpoint, maxTurns, maxContextTokens, context, turnLimitFinalMessage } = config;
   const { structuredFinalize, autonomous, stopAfter, termination } = config;
   return {
     syncEnvironment,
     startCheckpoint,
     maxTurns,
     maxContextTokens,
+    context,
     turnLimitFinalMessage,
     structuredFinalize,
     autonomous,

@@ -173,6 +173,31 @@ const responses = {
     ...duration,
     ...noted,
   },
+  /** A model has written the summary of old messages. */
+  compacted: {
+    ...toEffect,
+    /** The summary. A blank one is used like a failure. */
+    summary: required(string),
+    /** The model that wrote it, as the provider names it. */
+    model: fallback(nullable(string), null),
+    /** The usage of the attempt that succeeded. */
+    usage: required(usageShape),
+    /** The usage of earlier attempts. */
+    spent: fallback(usageShape, noUsage),
+    ...duration,
+    ...noted,
+  },
+  /** No summary could be made. The turn continues without one. */
+  compaction_failed: {
+    ...toEffect,
+    failure: required(failureShape),
+    /** The usage of the last attempt. */
+    usage: fallback(usageShape, noUsage),
+    /** The usage of earlier attempts. */
+    spent: fallback(usageShape, noUsage),
+    ...duration,
+    ...noted,
+  },
   /** The tool call ended, with success or failure. */
   tool_returned: {
     ...toEffect,
@@ -271,6 +296,10 @@ export type EnvironmentFailed = ResponseOf<"environment_failed">;
 export type ModelReplied = ResponseOf<"model_replied">;
 /** A response: the model call failed, or its stream was interrupted. */
 export type ModelFailed = ResponseOf<"model_failed">;
+/** A response: a model has written the summary of old messages. */
+export type Compacted = ResponseOf<"compacted">;
+/** A response: no summary could be made. The turn continues without one. */
+export type CompactionFailed = ResponseOf<"compaction_failed">;
 /** A response: the tool call ended, with success or failure. */
 export type ToolReturned = ResponseOf<"tool_returned">;
 /**

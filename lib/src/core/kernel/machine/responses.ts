@@ -6,6 +6,7 @@
 
 import type { AssistantMessage, CancelEvidence, Failure, ModelReply } from "../../model/internal.ts";
 import type { TurnProtocol } from "../protocol/protocol.ts";
+import type { LlmTerminalReason } from "../protocol/terminal-reason.ts";
 import type {
   CheckpointDelivered,
   EnvironmentFailed,
@@ -31,6 +32,7 @@ import { replyMessage, replyStepEnd, storableReply } from "../protocol/reply-mes
 import { terminalReasonOf } from "../protocol/terminal-reason.ts";
 import { withUniqueCallIds } from "../protocol/unique-calls.ts";
 import { applyActions, finish } from "./actions.ts";
+import { countRequest, repeatShorter } from "./context.ts";
 import { deliver } from "./deliver.ts";
 import { environmentFields, withoutForcedChoice } from "./environment.ts";
 import { llmDebug, llmError } from "./log.ts";
@@ -74,6 +76,7 @@ export function modelReplied<P extends TurnProtocol>(
   const { emitLlmTrace, sessionId } = builder.config;
   if (emitLlmTrace) builder.log(llmDebug({ sessionId, protocolIteration: step, requestBody }, reply));
   const reason = terminalReasonOf(reply, policy.maxContextTokens);
+  if (isTooLong(reason, reply.error) && repeatShorter(builder)) return;
   if (reason === "provider_error") {
     const failure = reply.error ?? adapterFailure("unknown", { message: "the model call ended in an error" });
     return endWithFailure(builder, reply, failure);
@@ -82,6 +85,7 @@ export function modelReplied<P extends TurnProtocol>(
     const message = "Model produced no output because the prompt reached the configured context window.";
     return endWithFailure(builder, reply, adapterFailure("context_length_exceeded", { message }));
   }
+  countRequest(builder, reply.usage);
   if (finalize !== null) return finalized(builder, reply, finalize);
   if (revision > 2) {
     const { environment } = builder.turn;
@@ -108,10 +112,17 @@ export function modelFailed<P extends TurnProtocol>(
   const reply: ModelReply = { ...partialReply, finishReason: "error", error: failure, toolCalls: [] };
   const identity = { sessionId: builder.config.sessionId, protocolIteration: step, requestBody };
   builder.log(llmError(identity, failure, terminalReason));
+  if (isTooLong(terminalReason, failure) && repeatShorter(builder)) return;
   if (terminalReason !== "cancelled") return endWithFailure(builder, reply, failure);
   keepPartial(builder, reply);
   const requestId = `internal:provider-cancelled:${step}`;
   builder.end(ending({ type: "cancelled", evidence: { requestId, origin: "provider", reason: failure.message } }));
+}
+
+/** Did the call fail because its request has more tokens than the model accepts? */
+function isTooLong(reason: LlmTerminalReason, failure: Failure | null): boolean {
+  if (reason === "context_overflow") return true;
+  return reason !== "cancelled" && failure?.type === "adapter_error" && failure.reason === "context_length_exceeded";
 }
 
 /**

@@ -168,7 +168,14 @@ export class TransitionBuilder<P extends TurnProtocol> {
    */
   nextStep(free: number): void {
     const { step, runOffset } = this.#turn;
-    this.update({ step: step + 1, runOffset: runOffset + free, stepUsage: noUsage, openReply: null, answered: [] });
+    this.update({
+      step: step + 1,
+      runOffset: runOffset + free,
+      stepUsage: noUsage,
+      openReply: null,
+      answered: [],
+      overflowed: false,
+    });
   }
 
   /**

@@ -1,14 +1,17 @@
 // Checks the transition table against the turn machine: one test for each pair of a phase and a response. An accepted
 // response leads to exactly the phases that the table lists.
 
+import type { ContextLimits } from "./context-limits.ts";
 import type { DriverAction, EffectResponse, Phase, Turn, TurnMachineConfig } from "everturn/kernel";
 
 import { codeFailed, codeFinished, modelFailed } from "everturn/kernel";
-import { adapterFailure } from "everturn/model";
+import { adapterFailure, assistant, toolResult, user } from "everturn/model";
 import { describe, expect, test } from "vitest";
 
 import { calls, config, delivered, input, replied, result, says } from "../../../../test/turns.ts";
+import { noUsage } from "../../model/internal.ts";
 import { keysOf } from "../../model/parse/json.ts";
+import { startHistory } from "../history/history.ts";
 import { advance, startTurn } from "./reducer.ts";
 import { codeCalls, toolWaits } from "./respond.ts";
 import { transitionFor, transitions } from "./transitions.ts";
@@ -23,6 +26,8 @@ type ResponseType = EffectResponse["type"];
 const directions: { readonly [P in PhaseType]: DriverAction | null } = {
   awaiting_environment: null,
   awaiting_model: { type: "start_llm", useTools: true, overrides: {}, driverState: null },
+  // The machine goes there before a model call whose request is too long.
+  awaiting_compaction: { type: "start_llm", useTools: true, overrides: {}, driverState: null },
   awaiting_tools: {
     type: "start_tools",
     calls: calls("weather").toolCalls.map((call, slot) => ({ call, slot, decision: null, idempotencyKey: null })),
@@ -56,8 +61,37 @@ function goingTo(phase: PhaseType, syncEnvironment = false): TurnMachineConfig {
   return config({}, { protocolDriver, syncEnvironment });
 }
 
+/** Limits under which every request is too long. */
+const compacting: ContextLimits = {
+  window: 10,
+  reserve: 0,
+  keepRecent: 1,
+  longestResult: 1_000,
+  prune: null,
+  compact: { at: 1, model: null, instructions: null },
+};
+const pruning: ContextLimits = { ...compacting, longestResult: 1_000, prune: { at: 1_000, keep: 10 }, compact: null };
+
+/** A turn with context limits that waits in a phase, after calls with a long result. */
+function limitedTurn(turn: Turn, context: ContextLimits): Turn {
+  const [call] = calls("weather").toolCalls;
+  const history = startHistory([
+    user("hi"),
+    assistant("", { toolCalls: call === undefined ? [] : [call] }),
+    toolResult(call?.id ?? "", "sunny ".repeat(100)),
+    assistant("It is sunny."),
+    user("And tomorrow?"),
+  ]);
+  return { ...turn, history, reported: history.length, policy: { ...turn.policy, context } };
+}
+
 /** A turn that waits in a phase. `syncEnvironment`: its steps begin with the environment. */
 function turnIn(phase: PhaseType, syncEnvironment: boolean): Turn {
+  if (phase === "awaiting_compaction") {
+    const limited = limitedTurn(turnIn("awaiting_environment", true), compacting);
+    const synced = { type: "environment_synced", id: "t/0/environment", environment: null } as const;
+    return advance(goingTo(phase, true), limited, synced).turn;
+  }
   const settings = goingTo(phase, syncEnvironment);
   const { turn } = startTurn(settings, input());
   if (turn.phase.type === phase) return turn;
@@ -70,6 +104,23 @@ const responses: { readonly [R in ResponseType]: (id: string, tool?: string) => 
   environment_failed: (id) => ({ type: "environment_failed", id, message: "nope" }),
   model_replied: (id) => replied(id, says("Hi.")),
   model_failed: (id) => modelFailed(id, adapterFailure("timeout")),
+  compacted: (id) => ({
+    type: "compacted",
+    id,
+    summary: "They talked about the weather.",
+    model: null,
+    usage: noUsage,
+    spent: noUsage,
+    durationMs: 0,
+  }),
+  compaction_failed: (id) => ({
+    type: "compaction_failed",
+    id,
+    failure: adapterFailure("timeout"),
+    usage: noUsage,
+    spent: noUsage,
+    durationMs: 0,
+  }),
   tool_returned: (id) => result(id, "sunny"),
   tool_waits: (id) => toolWaits(id, "approval"),
   code_finished: (id) => codeFinished(id),
@@ -78,18 +129,39 @@ const responses: { readonly [R in ResponseType]: (id: string, tool?: string) => 
   checkpoint_delivered: (id) => delivered(id),
 };
 
+/** Other responses of a type that lead to other phases. */
+const tooManyTokens = { ...noUsage, inputTokens: Number.MAX_SAFE_INTEGER };
+const others: { readonly [R in ResponseType]?: (id: string) => readonly EffectResponse[] } = {
+  model_failed: (id) => [modelFailed(id, adapterFailure("context_length_exceeded"))],
+  compacted: (id) => [
+    { type: "compacted", id, summary: "", model: null, usage: tooManyTokens, spent: tooManyTokens, durationMs: 0 },
+  ],
+  compaction_failed: (id) => [
+    {
+      type: "compaction_failed",
+      id,
+      failure: adapterFailure("timeout"),
+      usage: tooManyTokens,
+      spent: tooManyTokens,
+      durationMs: 0,
+    },
+  ],
+};
+
 const phaseTypes = keysOf(transitions);
 const responseTypes = keysOf(responses);
 
 /** The phases a turn is in after this response, over all protocols and policies, and calls of tools of each sort. */
 function phasesAfter(phase: PhaseType, type: ResponseType): readonly PhaseType[] {
-  const turns = [turnIn(phase, false), turnIn(phase, true)].filter((turn) => turn.phase.type === phase);
-  const after = turns.flatMap((turn) =>
+  const plain = [turnIn(phase, false), turnIn(phase, true)].filter((turn) => turn.phase.type === phase);
+  const limited = plain.flatMap((turn) => [limitedTurn(turn, compacting), limitedTurn(turn, pruning)]);
+  const after = [...plain, ...(phase === "awaiting_compaction" ? [] : limited)].flatMap((turn) =>
     phaseTypes.flatMap((to) =>
       // One tool that runs, one that does not exist, one that the caller runs.
-      ["weather", "teleport", "pay"].map((tool) => {
-        const response = responses[type](pendingEffects(turn)[0]?.id ?? "", tool);
-        return advance(goingTo(to), turn, response).turn.phase.type;
+      ["weather", "teleport", "pay"].flatMap((tool) => {
+        const id = pendingEffects(turn)[0]?.id ?? "";
+        const variants = [responses[type](id, tool), ...(others[type]?.(id) ?? [])];
+        return variants.map((response) => advance(goingTo(to), turn, response).turn.phase.type);
       }),
     ),
   );

@@ -19,6 +19,7 @@ import type { Phase } from "./turn.ts";
 
 import { answerCall } from "./batch.ts";
 import { endCell, startCellCalls } from "./cells.ts";
+import { compacted, compactionFailed } from "./context.ts";
 import { deliverCheckpoint, modelFailed, modelReplied, syncEnvironment, syncFailed } from "./responses.ts";
 
 type PhaseType = Phase["type"];
@@ -28,6 +29,7 @@ type ResponseType = EffectResponse["type"];
 type PhaseOf = {
   readonly sync_environment: "awaiting_environment";
   readonly call_model: "awaiting_model";
+  readonly compact: "awaiting_compaction";
   readonly call_tool: "awaiting_tools";
   readonly run_code: "awaiting_code";
   readonly checkpoint: "awaiting_checkpoint";
@@ -52,7 +54,14 @@ type Row<R extends ResponseType> = {
 /**
  * The phases that a protocol can choose with its actions. A structured call after the loop is `awaiting_model` as well.
  */
-const protocolPhases = ["awaiting_model", "awaiting_tools", "awaiting_code", "awaiting_checkpoint", "ended"] as const;
+const protocolPhases = [
+  "awaiting_model",
+  "awaiting_compaction",
+  "awaiting_tools",
+  "awaiting_code",
+  "awaiting_checkpoint",
+  "ended",
+] as const;
 
 /** Phase × response type → function and following phases. */
 export const transitions: { readonly [P in PhaseType]: { readonly [R in ResponsesIn<P>]: Row<R> } } = {
@@ -62,7 +71,13 @@ export const transitions: { readonly [P in PhaseType]: { readonly [R in Response
   },
   awaiting_model: {
     model_replied: { apply: modelReplied, next: protocolPhases },
-    model_failed: { apply: modelFailed, next: ["ended"] },
+    // Not `ended` if the request was too long, and is repeated shorter.
+    model_failed: { apply: modelFailed, next: ["awaiting_model", "awaiting_compaction", "ended"] },
+  },
+  awaiting_compaction: {
+    // `ended` if the usage overflows.
+    compacted: { apply: compacted, next: ["awaiting_model", "ended"] },
+    compaction_failed: { apply: compactionFailed, next: ["awaiting_model", "ended"] },
   },
   awaiting_tools: {
     // `awaiting_tools` while other calls of the batch are open.

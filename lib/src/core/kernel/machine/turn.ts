@@ -17,6 +17,7 @@ import type {
   AssistantMessage,
   CellCall,
   CheckpointKind,
+  ContextWindow,
   Environment,
   Failure,
   Json,
@@ -41,7 +42,8 @@ import type { SharedList } from "../history/shared-list.ts";
 import type { TurnCause } from "../history/turn-cause.ts";
 import type { ContextProjector, ProtocolDriver, TurnProtocol } from "../protocol/protocol.ts";
 import type { LlmTerminalReason } from "../protocol/terminal-reason.ts";
-import type { Approval, Effect } from "./effect.ts";
+import type { ContextLimits } from "./context-limits.ts";
+import type { Approval, CallModel, Effect } from "./effect.ts";
 import type { CallAnswer } from "./input.ts";
 import type { CheckpointDelivery, ToolReturned, ToolWaits } from "./response.ts";
 
@@ -59,8 +61,12 @@ import { trimmed } from "../history/shared-list.ts";
  *      (core/run/perform/prepare-tool.ts); a reply ends a forced tool choice (machine/responses.ts); the nudge of the
  *      structured call is a user message of the history (machine/responses.ts); calls of one reply with the same id get
  *      different ones (protocol/unique-calls.ts)
+ *   4  a turn may have context limits (machine/context.ts)
  */
-export const kernelRevision = 3;
+export const kernelRevision = 4;
+
+/** The first revision under which a turn can have context limits. */
+export const contextRevision = 4;
 
 /**
  * What a turn runs with and does not store: it must be supplied again to restore a turn. Model, instructions,
@@ -108,6 +114,8 @@ export type TurnPolicy<P extends TurnProtocol = TurnProtocol> = {
   readonly maxTurns: number | null;
   /** The context window of the model, in tokens; `null`: unknown, and a full window is then not detected. */
   readonly maxContextTokens: number | null;
+  /** How requests are kept within the context window; `null`: they contain the whole history. */
+  readonly context: ContextLimits | null;
   /** A system message that is appended when the limit is reached, and before the grace turn. `null`: no message. */
   readonly turnLimitFinalMessage: string | null;
   /** After the loop, one more model call that answers in this format. `null`: none. */
@@ -156,6 +164,8 @@ export type TurnInput<Event extends Json = never> = {
   readonly cell: SuspendedCell | null;
   /** The number of the first step, for hosts that count steps over several turns. Default: 0. */
   readonly runOffset: number;
+  /** What requests leave out of the history, as the turn before left it; `null`: nothing. */
+  readonly contextWindow: ContextWindow | null;
 };
 
 /** A call that was approved and has not run yet. */
@@ -210,6 +220,10 @@ export type Turn<P extends TurnProtocol = TurnProtocol> = {
   readonly openReply: ModelReply | null;
   /** Ids of the effects of this step that were answered. A protocol must not order one of them again. */
   readonly answered: readonly string[];
+  /** What requests leave out of the history. Changes only under context limits. */
+  readonly contextWindow: ContextWindow;
+  /** The model call of the step is repeated with a shorter request, because its request was too long. */
+  readonly overflowed: boolean;
   /** The model call beyond `maxTurns` was granted. */
   readonly graceTurn: boolean;
   /** Set while the structured call runs: how the loop ended, and the message that asks for the structured answer. */
@@ -222,12 +236,19 @@ export type Turn<P extends TurnProtocol = TurnProtocol> = {
 export type Phase<P extends TurnProtocol = TurnProtocol> =
   /** Waits for `sync_environment`. `update`: false for the first sync of the turn. */
   | { readonly type: "awaiting_environment"; readonly update: boolean }
-  /** Waits for `call_model`. `driverState` goes back to the protocol with the reply. */
+  | AwaitingModel<P>
+  /**
+   * Waits for `compact`: the summary of the messages before `to`, for the frame with the id `frame`. `from`: the
+   * position up to which the frame before stands. `isTooLong`: the request of the model call does not fit, so the
+   * request of the summary has shortened results. `call`: the model call that follows.
+   */
   | {
-      readonly type: "awaiting_model";
-      readonly useTools: boolean;
-      readonly overrides: JsonObject;
-      readonly driverState: P["driverState"] | null;
+      readonly type: "awaiting_compaction";
+      readonly frame: string;
+      readonly from: number;
+      readonly to: number;
+      readonly isTooLong: boolean;
+      readonly call: AwaitingModel<P>;
     }
   /** Waits for one `call_tool` for each call without a result. */
   | AwaitingTools<P>
@@ -241,6 +262,14 @@ export type Phase<P extends TurnProtocol = TurnProtocol> =
     }
   /** Waits for nothing. A turn does not leave this phase. */
   | { readonly type: "ended"; readonly ending: Ending };
+
+/** The phase that waits for `call_model`. `driverState` goes back to the protocol with the reply. */
+export type AwaitingModel<P extends TurnProtocol = TurnProtocol> = {
+  readonly type: "awaiting_model";
+  readonly useTools: boolean;
+  readonly overrides: JsonObject;
+  readonly driverState: P["driverState"] | null;
+};
 
 /**
  * The phase in which a batch of tool calls runs. The list `calls` is the same object for the whole batch: see
@@ -425,19 +454,25 @@ export function pendingEffects(turn: Turn<TurnProtocol>): readonly Effect[] {
     case "awaiting_model": {
       const { useTools, overrides } = phase;
       const { length, digest } = turn.history;
-      const name = turn.finalize === null ? "model" : "finalize";
-      const environment = turn.environmentDigest;
       return [
         {
           type: "call_model",
-          id: id(name),
+          id: modelEffectId(turn),
           step: turn.step,
-          environment,
+          environment: turn.environmentDigest,
           history: { length, digest },
+          ...sentOf(turn),
           useTools,
           overrides,
         },
       ];
+    }
+    case "awaiting_compaction": {
+      const { frame, from, to } = phase;
+      const { length, digest } = turn.history;
+      const name = turn.overflowed ? "compact/overflow" : "compact";
+      const history = { length, digest };
+      return [{ type: "compact", id: id(name), step: turn.step, frame, from, to, history, ...sentOf(turn) }];
     }
     case "awaiting_tools":
       return phase.calls.flatMap((call, index) => (phase.results[index] === null ? [callTool(turn, call)] : []));
@@ -475,6 +510,20 @@ export function pendingEffect(turn: Turn<TurnProtocol>, id: string): Effect | nu
  */
 export function isSameBatch({ phase: before }: Turn<TurnProtocol>, { phase: after }: Turn<TurnProtocol>): boolean {
   return before.type === "awaiting_tools" && after.type === "awaiting_tools" && before.calls === after.calls;
+}
+
+/** What the requests of a turn with context limits leave out of the history. */
+function sentOf({ policy, contextWindow }: Turn<TurnProtocol>): Pick<CallModel, "sent"> {
+  // Truthiness: a turn that an older release stored has no such field.
+  if (!policy.context) return {};
+  const { frame, prunedBefore } = contextWindow;
+  return { sent: { frame: frame?.id ?? null, prunedBefore } };
+}
+
+/** The effect id of the model call of a step. */
+export function modelEffectId({ turnId, step, finalize, overflowed }: Turn<TurnProtocol>): string {
+  const name = finalize === null ? "model" : "finalize";
+  return `${turnId}/${step}/${name}${overflowed ? "/overflow" : ""}`;
 }
 
 function callTool(turn: Turn<TurnProtocol>, { call, slot, decision, idempotencyKey }: SlottedCall): Effect {

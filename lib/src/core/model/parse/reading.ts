@@ -35,6 +35,7 @@ export {
 export { replyShape } from "../call/reply.ts";
 export { failed, ok } from "../failure/result.ts";
 export { turnStatuses } from "../session/session-view.ts";
+export { contextWindowShape, frameShape } from "../session/context-window.ts";
 export { sessionShape } from "../session/session.ts";
 export {
   array,

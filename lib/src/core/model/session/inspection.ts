@@ -82,7 +82,16 @@ export type TimelineEffect = {
    * `checkpoint`: input that arrived was added. `environment`: model, instructions or tools were read. `restart`: the
    * step was restarted by `recover`.
    */
-  readonly kind: "model" | "tool" | "code" | "checkpoint" | "environment" | "cancel" | "failure" | "restart";
+  readonly kind:
+    | "model"
+    | "compaction"
+    | "tool"
+    | "code"
+    | "checkpoint"
+    | "environment"
+    | "cancel"
+    | "failure"
+    | "restart";
   /** The step, from 0. */
   readonly step: number;
   /** The model as `provider:model`, or the name of the tool; otherwise `null`. */

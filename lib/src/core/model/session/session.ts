@@ -42,6 +42,7 @@ import { suspendedCellShape } from "../turn/environment.ts";
 import { budgets, haltedReasonShape, outcomeShape } from "../turn/outcome.ts";
 import { protocolEventShape } from "../turn/protocol-event.ts";
 import { chatMetadataShape } from "../turn/run-results.ts";
+import { contextWindowShape } from "./context-window.ts";
 import { sessionStatuses } from "./session-status.ts";
 
 /**
@@ -99,6 +100,11 @@ const sharedFields = {
    * records should be small.
    */
   protocolEvents: fallback(array(protocolEventShape), []),
+  /**
+   * What requests leave out of the thread: the newest frame, and which tool results are shortened. `null`: nothing. It
+   * changes only with an engine that has a `contextPolicy`; engines without one send the whole thread.
+   */
+  contextWindow: fallback(nullable(contextWindowShape), null),
   /** The sum of the usage of all runs of this session. */
   usage: fallback(usageShape, noUsage),
   /** The result of the latest run; `null` before the first. */

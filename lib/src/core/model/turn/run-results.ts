@@ -27,6 +27,7 @@ import {
   settings,
   string,
 } from "../parse/shape.ts";
+import { contextWindowShape } from "../session/context-window.ts";
 import { pendingToolCallShape } from "../tool/pending.ts";
 import { toolValueShape } from "../tool/tool-value.ts";
 import { toolCallShape } from "../tool/tool.ts";
@@ -142,6 +143,8 @@ const chatResultFields = {
   steps: fallback(array(stepResultShape), []),
   /** The usage of the whole run. */
   usage: fallback(usageShape, noUsage),
+  /** What requests leave out of the thread, for the next run (`Session.contextWindow`). `null`: nothing. */
+  contextWindow: fallback(nullable(contextWindowShape), null),
   /** The records that a protocol of one's own appended in this run. Empty with the built-in protocols. */
   protocolEvents: fallback(array(protocolEventShape), []),
   /**

@@ -25,7 +25,15 @@
 //   3. Keys of the caller do not appear in failures (`failureWithoutKey`).
 
 import type { Adapter, Checked } from "../../engine/internal.ts";
-import type { CallModel, Collector, ModelFailed, ModelReplied, Turn } from "../../kernel/internal.ts";
+import type {
+  CallModel,
+  Compact,
+  Compacted,
+  CompactionFailed,
+  ModelFailed,
+  ModelReplied,
+  Turn,
+} from "../../kernel/internal.ts";
 import type {
   Failure,
   Issue,
@@ -54,7 +62,14 @@ import {
   withCosts,
 } from "../../engine/internal.ts";
 import { FairTicks } from "../../fair/fair-ticks.ts";
-import { modelFailed, modelReplied, projectRequest, storableReply } from "../../kernel/internal.ts";
+import {
+  Collector,
+  modelFailed,
+  modelReplied,
+  projectRequest,
+  projectSummaryRequest,
+  storableReply,
+} from "../../kernel/internal.ts";
 import {
   adapterFailure,
   exactSum,
@@ -66,6 +81,7 @@ import {
   parseJson,
   renderIssue,
   replyText,
+  runtimeFailure,
   streamFailure,
   toCause,
   user,
@@ -143,6 +159,8 @@ export async function performModel(
   await plan.hooks.beforeStep?.(effect.step);
   const request = projectRequest(plan.config, turn);
   const calls = new ModelCalls(plan, ports, effect, MiddlewareChain.of(plan, "model", ports.scope, effect.id));
+  // The request is repeated with fewer tokens: what was received of the refused one is withdrawn.
+  if (turn.overflowed) await calls.withdraw();
   const { attempt, model } = await calls.make(request);
   const { reply, failure } = attempt;
   const durationMs = plan.clock.now() - startedAt;
@@ -153,6 +171,54 @@ export async function performModel(
   return modelFailed(effect.id, failure, { partial: storable(reply), spent, durationMs, ...noted });
 }
 
+/** How often the summary of one compaction is requested, over all processes. */
+const maxSummaryStarts = 2;
+
+/**
+ * Asks a model for the summary of a compaction. Readers get no events of it. Each start is recorded first, with the
+ * frame and its range: after two processes have crashed before the summary was recorded, no third one asks for it.
+ */
+export async function performCompaction(
+  plan: RunPlan,
+  ports: ModelPorts,
+  effect: Compact,
+  turn: Turn,
+): Promise<Compacted | CompactionFailed> {
+  const startedAt = plan.clock.now();
+  const { id, frame, from, to } = effect;
+  const { scope } = ports;
+  let starts = 0;
+  while (scope.find(id, `start/${starts + 1}`) !== null) starts += 1;
+  if (starts >= maxSummaryStarts) {
+    const message = `the summary of the frame ${frame} was requested ${starts} times, and no process has recorded it`;
+    const failure = runtimeFailure("takeover_limit", { message });
+    return { type: "compaction_failed", id, failure, usage: noUsage, spent: noUsage, durationMs: 0 };
+  }
+  await scope.record(id, `start/${starts + 1}`, { frame, from, to });
+  const { onEvent: _, ...options } = plan.options;
+  const calls = new ModelCalls(
+    { ...plan, options, output: null },
+    { ...ports, sink: quietSink, collector: new Collector(plan.thread), answered: null },
+    effect,
+    MiddlewareChain.of(plan, "model", scope, id),
+  );
+  const { attempt } = await calls.make(projectSummaryRequest(plan.config, turn));
+  const { failure } = attempt;
+  const reply = storable(attempt.reply);
+  const { spent, noted } = calls;
+  const fields = { id, usage: reply.usage, spent, durationMs: plan.clock.now() - startedAt, ...noted };
+  if (failure !== null) return { type: "compaction_failed", failure, ...fields };
+  return { type: "compacted", summary: replyText(reply) ?? "", model: reply.model, ...fields };
+}
+
+/** The sink of a model call without readers. */
+const quietSink: Sink = {
+  live: () => undefined,
+  commit: () => {
+    throw new Error("a performer commits nothing");
+  },
+};
+
 const noEvents: AsyncIterable<readonly ModelEvent[]> = {
   [Symbol.asyncIterator]: () => ({ next: async () => ({ done: true, value: undefined }) }),
 };
@@ -161,7 +227,7 @@ const noEvents: AsyncIterable<readonly ModelEvent[]> = {
 class ModelCalls {
   readonly #plan: RunPlan;
   readonly #ports: ModelPorts;
-  readonly #effect: CallModel;
+  readonly #effect: CallModel | Compact;
   readonly #startedAt: number;
   /** `null`: the engine has no middleware for model calls. */
   readonly #middleware: MiddlewareChain | null;
@@ -173,12 +239,17 @@ class ModelCalls {
   /** The `message_completed` event of a reply with structured output, held back until the output is checked. */
   #heldCompletion: MessageCompleted | null = null;
 
-  constructor(plan: RunPlan, ports: ModelPorts, effect: CallModel, middleware: MiddlewareChain | null) {
+  constructor(plan: RunPlan, ports: ModelPorts, effect: CallModel | Compact, middleware: MiddlewareChain | null) {
     this.#plan = plan;
     this.#ports = ports;
     this.#effect = effect;
     this.#startedAt = plan.clock.now();
     this.#middleware = middleware;
+  }
+
+  /** Withdraws what readers and the collector have received of the model call before. */
+  async withdraw(): Promise<void> {
+    await this.#reset("retry", true);
   }
 
   /** What middleware did, for the response. */

@@ -17,7 +17,7 @@ import { FairShare } from "../../fair/fair-share.ts";
 import { performCheckpoint } from "./checkpoint.ts";
 import { performCode } from "./code.ts";
 import { performEnvironment } from "./environment.ts";
-import { performModel } from "./model.ts";
+import { performCompaction, performModel } from "./model.ts";
 import { performTool } from "./tool.ts";
 
 /** Creates `context.runChild` for one attempt of a tool call: runs turns inside the tool. */
@@ -70,6 +70,8 @@ export class Performers<Context extends CallerContext> {
       case "call_model":
         lifetime.openModelCall(effect.id);
         return performModel(plan, this.#modelPorts(), effect, turn);
+      case "compact":
+        return performCompaction(plan, this.#modelPorts(), effect, turn);
       case "call_tool":
         return performTool(plan, this.#toolPorts(effect), effect);
       case "run_code":

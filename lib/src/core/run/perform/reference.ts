@@ -10,7 +10,7 @@
 // another process reads the reply.
 
 import type { Adapter, AdapterCall } from "../../engine/internal.ts";
-import type { CallModel } from "../../kernel/internal.ts";
+import type { CallModel, Compact } from "../../kernel/internal.ts";
 import type { Failure, JsonObject, ModelEvent, ModelName, ModelRequest } from "../../model/internal.ts";
 import type { Infer, Shape } from "../../model/parse/reading.ts";
 import type { RunPlan } from "../plan/plan.ts";
@@ -131,7 +131,7 @@ export class ProviderWork {
  * Stops the work that an earlier process started for a model call. Called if the turn is cancelled before this process
  * performs the call.
  */
-export function cancelRecordedWork(plan: RunPlan, scope: Scope, { id }: CallModel): void {
+export function cancelRecordedWork(plan: RunPlan, scope: Scope, { id }: CallModel | Compact): void {
   let n = 1;
   while (scope.find(id, attemptName(n)) !== null) n += 1;
   const record = readRecord(workReferenceShape, scope.find(id, referenceName(n)));

@@ -13,14 +13,25 @@ import type { Pinned } from "./pinned.ts";
 import type { ResolvedOptions } from "./plan-options.ts";
 import type { PlanDetails } from "./plan.ts";
 
-import { clientTools, hostedTools, isOwnProtocol, resolveModel, specOf, toJsonSchema } from "../../engine/internal.ts";
-import { withoutForcedChoice } from "../../kernel/internal.ts";
+import {
+  clientTools,
+  contextLimits,
+  hostedTools,
+  isOwnProtocol,
+  resolveModel,
+  specOf,
+  toJsonSchema,
+} from "../../engine/internal.ts";
+import { contextRevision, kernelRevision, withoutForcedChoice } from "../../kernel/internal.ts";
 import { invalidArgument, request as modelRequest, ValidationError } from "../../model/internal.ts";
 import { defaultCancelGraceMs, noLimit, pinnedProtocol } from "./pinned.ts";
 import { requestParams } from "./plan-options.ts";
 
 /** What the configuration follows from, besides the engine. */
-type PinSources<Context extends CallerContext> = Pick<PlanDetails, "verb" | "request" | "messages" | "turnCauses"> & {
+type PinSources<Context extends CallerContext> = Pick<
+  PlanDetails,
+  "verb" | "request" | "messages" | "turnCauses" | "revision"
+> & {
   /** The options of the call alone: for settings of requests, those of the request come before those of the engine. */
   readonly callOptions: ChatOptions<Context>;
   readonly options: ResolvedOptions<Context>;
@@ -31,7 +42,7 @@ type PinSources<Context extends CallerContext> = Pick<PlanDetails, "verb" | "req
 
 /** Builds the pinned configuration of a new run. */
 export function pin<Context extends CallerContext>(engine: Engine<Context>, sources: PinSources<Context>): Pinned {
-  const { verb, request, callOptions, options, adapter, tools } = sources;
+  const { verb, request, callOptions, options, adapter, tools, revision = kernelRevision } = sources;
   const { params, body } = requestParams(engine, request, callOptions);
   const format = options.responseFormat ?? request?.responseFormat ?? formatOf(options.output);
   const model = resolveModel(engine, { model: callOptions.model ?? request?.model ?? null });
@@ -53,6 +64,7 @@ export function pin<Context extends CallerContext>(engine: Engine<Context>, sour
       ...(Object.keys(body).length === 0 ? {} : { options: body }),
     },
   };
+  const context = revision < contextRevision ? null : contextLimits(engine.contextPolicy, model);
   const { mode, onUnknownTool, onEmptyReply, onToolError, maxConcurrency, maxToolCalls } = options;
   if (isOwnProtocol(engine.protocol)) checkOwnOptions(engine.protocol.name, { mode, onUnknownTool, onEmptyReply });
   return {
@@ -63,6 +75,7 @@ export function pin<Context extends CallerContext>(engine: Engine<Context>, sour
       startCheckpoint: options.hooks?.beforeTurn !== undefined && verb !== "generate",
       maxTurns: verb === "chat" ? options.maxTurns : null,
       maxContextTokens: model !== null && typeof model === "object" ? (model.limits?.context ?? null) : null,
+      ...(context === null ? {} : { context }),
       turnLimitFinalMessage: options.turnLimitMessage ?? null,
       structuredFinalize: finalize,
     },

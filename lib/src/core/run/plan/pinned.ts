@@ -3,12 +3,18 @@
 // data; they come from the engine of the process that drives the turn.
 
 import type { ChatOptions, EngineProtocol, OnToolError, OptionsWith } from "../../engine/internal.ts";
-import type { ChatProtocolOptions, ContextProjector, RequestConfig, TurnPolicy } from "../../kernel/internal.ts";
+import type {
+  ChatProtocolOptions,
+  ContextLimits,
+  ContextProjector,
+  RequestConfig,
+  TurnPolicy,
+} from "../../kernel/internal.ts";
 import type { Json, Result, ToolMode, ValidationFailure } from "../../model/internal.ts";
 import type { Infer, InferUnion } from "../../model/parse/reading.ts";
 
 import { isOwnProtocol } from "../../engine/internal.ts";
-import { turnConfig } from "../../kernel/internal.ts";
+import { contextLimitsShape, turnConfig } from "../../kernel/internal.ts";
 import { validationFailure } from "../../model/internal.ts";
 import {
   boolean,
@@ -23,6 +29,7 @@ import {
   object,
   ok,
   oneOf,
+  optional,
   read,
   required,
   string,
@@ -78,8 +85,13 @@ const limitFields = {
 
 type PinnedLimits = Infer<typeof limitFields>;
 
-/** The policy of the machine, without the parts that belong to the protocol. */
-type PinnedPolicy = Omit<TurnPolicy, "autonomous" | "stopAfter" | "termination">;
+/**
+ * The policy of the machine, without the parts that belong to the protocol. Context limits are absent if there are none:
+ * the configuration is stored as it is, and releases before format 5 refuse the field.
+ */
+type PinnedPolicy = Omit<TurnPolicy, "autonomous" | "stopAfter" | "termination" | "context"> & {
+  readonly context?: ContextLimits;
+};
 
 const pinnedFields = {
   /** Instructions, model, tools and settings that the turn starts with. */
@@ -90,6 +102,7 @@ const pinnedFields = {
       startCheckpoint: fallback(boolean, false),
       maxTurns: fallback(nullable(number), null),
       maxContextTokens: fallback(nullable(number), null),
+      context: optional(contextLimitsShape),
       turnLimitFinalMessage: fallback(nullable(string), null),
       structuredFinalize: fallback(
         nullable(object({ format: required(structuredFormatShape), nudge: required(string) })),

@@ -27,6 +27,7 @@ import type {
 } from "../../kernel/internal.ts";
 import type {
   CallerContext,
+  ContextWindow,
   Json,
   Message,
   MessageInput,
@@ -54,7 +55,7 @@ import {
   retryPolicy,
   specOf,
 } from "../../engine/internal.ts";
-import { turnInput } from "../../kernel/internal.ts";
+import { kernelRevision, turnInput } from "../../kernel/internal.ts";
 import {
   engineFailure,
   EngineError,
@@ -159,6 +160,8 @@ export type PlanDetails = {
   readonly pinned?: Pinned;
   /** The kernel revision the turn was started under; by default the newest one. */
   readonly revision?: number;
+  /** What requests leave out of the history, as the session has it. Default: nothing. */
+  readonly contextWindow?: ContextWindow | null;
 };
 
 /** Resolves and checks everything a run needs. Throws `MisuseError`, `EngineError` or `ValidationError`. */
@@ -218,7 +221,7 @@ export function planRun<Context extends CallerContext>(
     config,
     limits,
     options,
-    input: inputOf(details.turnId ?? requestId, thread, usedProtocol, details),
+    input: inputOf(details.turnId ?? requestId, thread, pinned, details),
     adapter,
     catalog,
     clock,
@@ -245,11 +248,21 @@ export function planRun<Context extends CallerContext>(
 function inputOf(
   turnId: string,
   { messages: threadMessages }: Thread,
-  protocol: Pinned["protocol"],
-  { revision, history, protocolEvents = [], messages = [], turnCauses = [], answers = [], cell = null }: PlanDetails,
+  { protocol }: Pinned,
+  {
+    revision = kernelRevision,
+    history,
+    protocolEvents = [],
+    messages = [],
+    turnCauses = [],
+    answers = [],
+    cell = null,
+    contextWindow = null,
+  }: PlanDetails,
 ): TurnInput<Json> {
   return turnInput<Json>(turnId, {
-    ...(revision === undefined ? {} : { revision }),
+    revision,
+    contextWindow,
     // A copy: later changes of the caller to its array must not affect the run.
     history: history ?? [...threadMessages],
     events: protocolEvents.flatMap(({ protocol: name, event }) =>

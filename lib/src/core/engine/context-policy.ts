@@ -1,0 +1,127 @@
+// The context policy of an engine: its options, their rules and defaults. `contextLimits` turns it into the numbers that
+// a turn pins; the kernel applies them (core/kernel/machine/context.ts).
+
+import type { ContextLimits, NamedProjector } from "../kernel/internal.ts";
+import type { ModelName } from "../model/internal.ts";
+import type { Rule, Rules } from "./option-rules.ts";
+
+import { invalidArgument } from "../model/internal.ts";
+import { modelNameShape, readOrNull } from "../model/parse/reading.ts";
+import { anything, aString, atLeastOne, checkOptions, numberIn, objectOf } from "./option-rules.ts";
+
+/** How old tool results are shortened. */
+export type PrunePolicy = {
+  /** Prune when a request fills this share of the window without the reserve. Default: 0.6. */
+  readonly at?: number;
+  /** The length of a shortened result in characters: its head, a note, its tail. Default: 1,000. */
+  readonly keep?: number;
+};
+
+/** How old messages are replaced by a summary. */
+export type CompactPolicy = {
+  /** Compact when a request fills this share of the window without the reserve. Default: 0.8. */
+  readonly at?: number;
+  /**
+   * The model that writes the summary, of the same adapter. Default: the model of the turn, which has the conversation
+   * in its prompt cache.
+   */
+  readonly model?: ModelName;
+  /** What the summary has to keep, for example "Keep order numbers." Added to what the library asks for. */
+  readonly instructions?: string;
+};
+
+/**
+ * Keeps the requests of an engine within the context window of its model. First, long results of old tool calls are
+ * shortened; then old messages are replaced by a summary. The history of the session stays whole.
+ */
+export type ContextPolicy = {
+  /**
+   * The context window, in tokens. Default: that of the model, from its reference or the catalog. A smaller window of
+   * the model wins.
+   */
+  readonly window?: number;
+  /** Tokens of the window that are kept free for the reply. Default: a fifth of the window, at most 16,000. */
+  readonly reserve?: number;
+  /**
+   * Tokens of the newest history that are neither shortened nor summarized. Default: a quarter of the window, at most
+   * 20,000.
+   */
+  readonly keepRecent?: number;
+  /**
+   * The greatest length of any tool result in a request, in characters; longer ones are sent with their head and tail
+   * only. Default: as many characters as the window has tokens, which is about a quarter of it.
+   */
+  readonly maxToolResult?: number;
+  /** `false`: old tool results are not shortened. */
+  readonly prune?: PrunePolicy | false;
+  /** `false`: old messages are not summarized. */
+  readonly compact?: CompactPolicy | false;
+};
+
+const aShare: Rule = {
+  must: "a number greater than 0 and up to 1",
+  fits: (value) => typeof value === "number" && value > 0 && value <= 1,
+  show: String,
+};
+
+const aModel: Rule = { must: "the name of a model", fits: (value) => readOrNull(modelNameShape, value) !== null };
+
+const pruneRules: Rules<PrunePolicy> = { at: aShare, keep: atLeastOne };
+const compactRules: Rules<CompactPolicy> = { at: aShare, model: aModel, instructions: aString };
+
+const policyRules: Rules<Omit<ContextPolicy, "prune" | "compact">> = {
+  window: atLeastOne,
+  reserve: numberIn({ least: 0, whole: true }),
+  keepRecent: numberIn({ least: 0, whole: true }),
+  maxToolResult: atLeastOne,
+};
+
+/** Throws `MisuseError` for a context policy with an unknown option, or a value that does not fit. */
+export function checkContextPolicy(policy: ContextPolicy | null, projector: NamedProjector | null): void {
+  if (policy === null) return;
+  checkOptions("engine: contextPolicy", policy, {
+    ...policyRules,
+    prune: policy.prune === false ? anything : objectOf(pruneRules),
+    compact: policy.compact === false ? anything : objectOf(compactRules),
+  });
+  if (projector === null) return;
+  const message = "engine: an engine with a projector has no contextPolicy: its projector builds the requests";
+  throw invalidArgument(message, ["contextPolicy"]);
+}
+
+/**
+ * The limits of a turn with this model; `null`: the engine has no context policy. Throws `MisuseError` if the window is
+ * not known, or if it is too small for what has to be kept.
+ */
+export function contextLimits(policy: ContextPolicy | null, model: ModelName | null): ContextLimits | null {
+  if (policy === null) return null;
+  const known = typeof model === "object" ? (model?.limits?.context ?? null) : null;
+  const window = Math.min(policy.window ?? known ?? 0, known ?? Number.POSITIVE_INFINITY);
+  if (window === 0) {
+    const name = typeof model === "string" ? model : (model?.id ?? "of the call");
+    const message = `contextPolicy: the context window of the model ${name} is not known: set contextPolicy.window, in tokens`;
+    throw invalidArgument(message, ["contextPolicy", "window"]);
+  }
+  const {
+    reserve = Math.min(16_000, Math.floor(window / 5)),
+    keepRecent = Math.min(20_000, Math.floor(window / 4)),
+    maxToolResult = window,
+    prune = {},
+    compact = {},
+  } = policy;
+  const usable = window - reserve;
+  if (usable <= keepRecent) {
+    const message = `contextPolicy: reserve (${reserve}) and keepRecent (${keepRecent}) leave nothing of the window of ${window} tokens: lower one of them`;
+    throw invalidArgument(message, ["contextPolicy"]);
+  }
+  const { at: pruneAt = 0.6, keep = 1_000 } = prune === false ? {} : prune;
+  const { at: compactAt = 0.8, model: writer = null, instructions = null } = compact === false ? {} : compact;
+  return {
+    window,
+    reserve,
+    keepRecent,
+    longestResult: maxToolResult,
+    prune: prune === false ? null : { at: Math.floor(usable * pruneAt), keep },
+    compact: compact === false ? null : { at: Math.floor(usable * compactAt), model: writer, instructions },
+  };
+}

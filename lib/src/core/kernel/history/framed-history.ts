@@ -1,0 +1,123 @@
+// The part of a request that comes from the history, under the context limits of a turn: a frame in place of the oldest
+// messages, pinned messages, then the newest messages, with long tool results shortened.
+//
+// What is sent is a pure function of history, context window (the recorded decisions) and limits, so a replay builds the
+// same bytes. Between two decisions it only grows at its end, so the provider's prompt cache keeps its prefix.
+//
+// Invariants
+//   1. A cut never separates a call from its result: calls that are pending or unanswered at the cut are kept, with
+//      everything after them (`validCut`).
+//   2. Pinned messages are sent as they are, whatever a summary says.
+//   3. A kept message is the same object, with its signatures and other data of its provider.
+
+import type { ContextWindow, HistoryFrame, Message } from "../../model/internal.ts";
+import type { ContextLimits } from "../machine/context-limits.ts";
+import type { HistoryView } from "./prompt.ts";
+import type { SharedList } from "./shared-list.ts";
+
+import { user } from "../../model/internal.ts";
+import { renderPrompt, viewed } from "./prompt.ts";
+import { estimateMessage } from "./tokens.ts";
+
+/** The view of a context window. */
+export function viewOf({ frame, prunedBefore }: ContextWindow, { longestResult, prune }: ContextLimits): HistoryView {
+  const longest = longestResult;
+  return { from: frame?.to ?? 0, prunedBefore, keep: prune === null ? longest : prune.keep, longest };
+}
+
+/** The frame and the pinned messages before its end. */
+export function renderFrame({ entries }: SharedList<Message>, frame: HistoryFrame): readonly Message[] {
+  const pinned = frame.pinned.flatMap((position) => entries[position] ?? []);
+  return [frameMessage(frame), ...renderPrompt(pinned)];
+}
+
+// By the frame, so that codecs find what they have sent by the identity of messages.
+const frameMessages = new WeakMap<HistoryFrame, Message>();
+
+function frameMessage(frame: HistoryFrame): Message {
+  const known = frameMessages.get(frame);
+  if (known !== undefined) return known;
+  const message = user(
+    frame.summary === null
+      ? `[${frame.to} earlier messages of this conversation are left out.]`
+      : `[Summary of the earlier conversation, whose messages are left out:]\n\n${frame.summary}`,
+  );
+  frameMessages.set(frame, message);
+  return message;
+}
+
+/** The estimated tokens of the messages of a view from position `from` to `to`. */
+export function estimateRange(entries: readonly Message[], from: number, to: number, view: HistoryView): number {
+  let sum = 0;
+  for (let index = from; index < to; index += 1) {
+    const message = entries[index];
+    if (message !== undefined) sum += estimateMessage(viewed(message, index, view));
+  }
+  return sum;
+}
+
+/** The position from which the newest messages of a view have at least `tokens` tokens; at least `from`. */
+export function positionBefore({ entries, length }: SharedList<Message>, view: HistoryView, tokens: number): number {
+  let sum = 0;
+  let index = length;
+  while (index > view.from && sum < tokens) {
+    index -= 1;
+    const message = entries[index];
+    if (message !== undefined) sum += estimateMessage(viewed(message, index, view));
+  }
+  return index;
+}
+
+/**
+ * The greatest position up to `target` at which every call before it is answered before it. `from`: such a position.
+ * Linear in the distance.
+ */
+export function validCut({ entries, length }: SharedList<Message>, from: number, target: number): number {
+  const open = new Map<string, number>();
+  let openCalls = 0;
+  let cut = from;
+  const last = Math.min(target, length);
+  for (let index = from; index < last; index += 1) {
+    const message = entries[index];
+    if (message?.role === "assistant") {
+      for (const { id } of message.toolCalls) open.set(id, (open.get(id) ?? 0) + 1);
+      openCalls += message.toolCalls.length;
+    } else if (message?.role === "tool" && (open.get(message.toolCallId) ?? 0) > 0) {
+      open.set(message.toolCallId, (open.get(message.toolCallId) ?? 0) - 1);
+      openCalls -= 1;
+    }
+    if (openCalls === 0) cut = index + 1;
+  }
+  return cut;
+}
+
+/**
+ * The positions before `to` whose messages requests contain as they are: messages with `pinned: true` in their metadata,
+ * system messages of the caller, and the newest user message if none follows.
+ */
+export function pinnedPositions(
+  { entries, length }: SharedList<Message>,
+  frame: HistoryFrame | null,
+  to: number,
+): readonly number[] {
+  const isAt = (position: number, fits: (message: Message) => boolean): boolean => {
+    const message = entries[position];
+    return message !== undefined && fits(message);
+  };
+  const earlier = (frame?.pinned ?? []).filter((position) => isAt(position, isPinned));
+  const positions = [...earlier];
+  for (let index = frame?.to ?? 0; index < to; index += 1) if (isAt(index, isPinned)) positions.push(index);
+  const newest = newestInput(entries, length);
+  if (newest !== null && newest < to && !positions.includes(newest)) positions.push(newest);
+  return positions.toSorted((left, right) => left - right);
+}
+
+function newestInput(entries: readonly Message[], length: number): number | null {
+  for (let index = length - 1; index >= 0; index -= 1) if (entries[index]?.role === "user") return index;
+  return null;
+}
+
+function isPinned(message: Message): boolean {
+  if (message.role === "tool" || (message.role === "assistant" && message.toolCalls.length > 0)) return false;
+  return message.metadata["pinned"] === true || (message.role === "system" && message.origin === null);
+}

@@ -1,0 +1,50 @@
+// The limits of the context window as a turn pins them: numbers in place of the shares and defaults of an engine.
+
+import type { Infer, Shape } from "../../model/parse/reading.ts";
+
+import {
+  count,
+  fallback,
+  modelNameShape,
+  nullable,
+  number,
+  object,
+  required,
+  string,
+} from "../../model/parse/reading.ts";
+
+const pruneFields = {
+  /** Prune when a request has this many tokens. */
+  at: required(number),
+  /** The length of a pruned tool result, in characters. */
+  keep: required(count),
+};
+
+const compactFields = {
+  /** Compact when a request has this many tokens. */
+  at: required(number),
+  /** The model that writes the summary; `null`: that of the turn. */
+  model: fallback(nullable(modelNameShape), null),
+  /** What the summary has to keep, besides what the library asks for. */
+  instructions: fallback(nullable(string), null),
+};
+
+const contextLimitFields = {
+  /** The context window, in tokens. */
+  window: required(number),
+  /** Tokens of the window that a request leaves free, for the reply. */
+  reserve: required(number),
+  /** Tokens of the newest history that are neither pruned nor compacted. */
+  keepRecent: required(number),
+  /** The greatest length of any tool result in a request, in characters. */
+  longestResult: required(number),
+  /** `null`: tool results are not pruned. */
+  prune: fallback(nullable(object(pruneFields)), null),
+  /** `null`: the history is not compacted. */
+  compact: fallback(nullable(object(compactFields)), null),
+};
+
+/** How a turn keeps its requests within the context window of its model. */
+export type ContextLimits = Infer<typeof contextLimitFields>;
+
+export const contextLimitsShape: Shape<ContextLimits> = object(contextLimitFields);

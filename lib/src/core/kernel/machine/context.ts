@@ -1,0 +1,262 @@
+// Keeps the requests of a turn within the context window: pruning of old tool results, and compaction of old messages.
+//
+// Theory of operation
+//   Every model call passes `waitForModel`. With context limits it estimates the tokens of the request: the newest count
+//   of the provider plus an estimate of what is new (`requestTokens`). Two thresholds follow:
+//     prune    `prunedBefore` moves to where the newest `keepRecent` tokens begin. Long results before it are sent
+//              shortened. No model call.
+//     compact  the turn first waits for the effect `compact`, whose response is a summary. A frame with the summary then
+//              stands for the messages before it.
+//   Both change the prefix of requests, which the provider has cached, so both are done in large steps: only if the
+//   request becomes shorter by a fifth of the window without the reserve (`minGain`).
+//
+//   A model call that fails because its request is too long (`context_length_exceeded`) compacts once and is repeated,
+//   under the effect id of another attempt (`overflowed`).
+//
+// Crash points
+//   The range and the id of a frame are part of the phase, which follows from the committed items before it, and of the
+//   effect, so every process that continues the turn asks for the same frame. The frame exists when the response is
+//   committed, and a response is accepted once (K4): there is exactly one frame, whatever crashes. A history that grew
+//   in between cannot be covered: only the turn that holds the lease appends to it.
+//
+// Invariants
+//   1. The history never changes. Only what requests contain of it does.
+//   2. All decisions are functions of the state, so a replay builds the same requests (K6).
+//   3. There are no loops: an attempt to compact is followed by another one only when the history has grown by `minGain`
+//      tokens, or once in a step after a request that was too long.
+
+import type { ContextWindow, HistoryFrame, Usage } from "../../model/internal.ts";
+import type { HistoryView } from "../history/prompt.ts";
+import type { TurnProtocol } from "../protocol/protocol.ts";
+import type { ContextLimits } from "./context-limits.ts";
+import type { Compacted, CompactionFailed } from "./response.ts";
+import type { TransitionBuilder } from "./transition-builder.ts";
+import type { AwaitingModel, Turn } from "./turn.ts";
+
+import {
+  estimateRange,
+  pinnedPositions,
+  positionBefore,
+  renderFrame,
+  validCut,
+  viewOf,
+} from "../history/framed-history.ts";
+import { estimateMessage, estimateValue } from "../history/tokens.ts";
+
+/** The part of the usable window by which a request has to become shorter. */
+const gainShare = 0.2;
+
+/** The greatest ratio of counted to estimated tokens, and the inverse of the smallest one. */
+const maxRatio = 4;
+
+/** Estimates of fewer tokens than this say nothing about the ratio. */
+const ratioFrom = 256;
+
+/** Waits for a model call, after its request was pruned or compacted if the context limits of the turn say so. */
+export function waitForModel<P extends TurnProtocol>(builder: TransitionBuilder<P>, phase: AwaitingModel<P>): void {
+  const limits = limitsOf(builder.turn);
+  if (limits === null) return builder.wait(phase);
+  prune(builder, limits);
+  const to = compactTo(builder.turn, limits);
+  if (to === null) return builder.wait(phase);
+  compact(builder, limits, phase, to);
+}
+
+/** Records how many tokens the request of a reply had. Called before the reply enters the history. */
+export function countRequest<P extends TurnProtocol>(builder: TransitionBuilder<P>, { inputTokens }: Usage): void {
+  const limits = limitsOf(builder.turn);
+  if (limits === null) return;
+  const { contextWindow, history } = builder.turn;
+  const { ratio } = contextWindow;
+  const estimate = wholeEstimate(builder.turn, limits);
+  const isCounted = inputTokens !== null && inputTokens > 0;
+  const counted = isCounted ? inputTokens / estimate : ratio;
+  update(builder, {
+    ratio: isCounted && estimate >= ratioFrom ? roundedRatio(counted) : ratio,
+    count: {
+      tokens: isCounted ? inputTokens : Math.ceil(estimate * ratio),
+      source: isCounted ? "counted" : "estimated",
+      length: history.length,
+    },
+  });
+}
+
+/**
+ * Makes the request of a failed model call shorter and repeats the call. Returns false if the turn has no limits, if
+ * the step was repeated before, or if nothing can be left out.
+ */
+export function repeatShorter<P extends TurnProtocol>(builder: TransitionBuilder<P>): boolean {
+  const { phase, overflowed, contextWindow } = builder.turn;
+  const limits = limitsOf(builder.turn);
+  if (limits === null || overflowed || phase.type !== "awaiting_model") return false;
+  // The request has at least as many tokens as the window.
+  const ratio = Math.max(contextWindow.ratio, roundedRatio(limits.window / wholeEstimate(builder.turn, limits)));
+  builder.update({ overflowed: true });
+  update(builder, { ratio, count: null });
+  const before = requestTokens(builder.turn, limits);
+  pruneTo(builder, builder.turn.history.length);
+  if (limits.compact !== null) {
+    const { history } = builder.turn;
+    const from = contextWindow.frame?.to ?? 0;
+    const view = viewOf(builder.turn.contextWindow, limits);
+    for (const keep of [limits.keepRecent, limits.keepRecent / 4, 1]) {
+      const to = validCut(history, from, positionBefore(history, view, keep / ratio));
+      if (to <= from) continue;
+      compact(builder, limits, phase, to);
+      return true;
+    }
+  }
+  if (requestTokens(builder.turn, limits) < before) {
+    builder.wait(phase);
+    return true;
+  }
+  return false;
+}
+
+/** `compacted`: the frame stands for its range from now on. A blank summary counts as a failure. */
+export function compacted<P extends TurnProtocol>(
+  builder: TransitionBuilder<P>,
+  { summary, usage, spent }: Compacted,
+): void {
+  const { phase } = builder.turn;
+  if (phase.type !== "awaiting_compaction") return;
+  if (!builder.spend(spent) || !builder.spend(usage)) return;
+  if (summary.trim() === "") return withoutSummary(builder);
+  setFrame(builder, summary);
+  builder.wait(phase.call);
+}
+
+/** `compaction_failed`: the turn continues without a summary. */
+export function compactionFailed<P extends TurnProtocol>(
+  builder: TransitionBuilder<P>,
+  { usage, spent }: CompactionFailed,
+): void {
+  if (!builder.spend(spent) || !builder.spend(usage)) return;
+  withoutSummary(builder);
+}
+
+/**
+ * Prunes all results that the frame would have stood for. If the request is still too long, the frame stands for its
+ * range without a summary.
+ */
+function withoutSummary<P extends TurnProtocol>(builder: TransitionBuilder<P>): void {
+  const { phase, contextWindow } = builder.turn;
+  const limits = limitsOf(builder.turn);
+  if (phase.type !== "awaiting_compaction" || limits === null) return;
+  pruneTo(builder, Math.max(contextWindow.prunedBefore, phase.to));
+  if (builder.turn.overflowed || requestTokens(builder.turn, limits) > usable(limits)) setFrame(builder, null);
+  builder.wait(phase.call);
+}
+
+function setFrame<P extends TurnProtocol>(builder: TransitionBuilder<P>, summary: string | null): void {
+  const { phase, contextWindow, history } = builder.turn;
+  if (phase.type !== "awaiting_compaction") return;
+  const { frame: id, to } = phase;
+  const frame: HistoryFrame = { id, to, summary, pinned: pinnedPositions(history, contextWindow.frame, to) };
+  update(builder, { frame, count: null });
+}
+
+/** Waits for the summary of the messages before `to`. */
+function compact<P extends TurnProtocol>(
+  builder: TransitionBuilder<P>,
+  limits: ContextLimits,
+  call: AwaitingModel<P>,
+  to: number,
+): void {
+  const { turnId, step, history, overflowed, contextWindow } = builder.turn;
+  const frame = `${turnId}/${step}/frame${overflowed ? "/overflow" : ""}`;
+  const isTooLong = overflowed || requestTokens(builder.turn, limits) > usable(limits);
+  update(builder, { attemptedAt: history.length });
+  builder.wait({ type: "awaiting_compaction", frame, from: contextWindow.frame?.to ?? 0, to, isTooLong, call });
+}
+
+/** The position up to which the history is compacted now; `null`: it is not. */
+function compactTo(turn: Turn, limits: ContextLimits): number | null {
+  const { history, contextWindow } = turn;
+  if (limits.compact === null || requestTokens(turn, limits) < limits.compact.at) return null;
+  const { ratio, frame, attemptedAt } = contextWindow;
+  const view = viewOf(contextWindow, limits);
+  const gain = minGain(limits) / ratio;
+  if (attemptedAt > 0 && estimateRange(history.entries, attemptedAt, history.length, view) < gain) return null;
+  const from = frame?.to ?? 0;
+  const to = validCut(history, from, positionBefore(history, view, limits.keepRecent / ratio));
+  return to === from || estimateRange(history.entries, from, to, view) < gain ? null : to;
+}
+
+/** Moves `prunedBefore` if the request is long enough, and becomes shorter by `minGain`. */
+function prune<P extends TurnProtocol>(builder: TransitionBuilder<P>, limits: ContextLimits): void {
+  const { turn } = builder;
+  if (limits.prune === null || requestTokens(turn, limits) < limits.prune.at) return;
+  const { history, contextWindow } = turn;
+  const { ratio, prunedBefore } = contextWindow;
+  const view = viewOf(contextWindow, limits);
+  const from = Math.max(prunedBefore, view.from);
+  const to = positionBefore(history, view, limits.keepRecent / ratio);
+  if (to <= from) return;
+  const shorter: HistoryView = { ...view, prunedBefore: to };
+  const gain = estimateRange(history.entries, from, to, view) - estimateRange(history.entries, from, to, shorter);
+  if (gain * ratio >= minGain(limits)) pruneTo(builder, to);
+}
+
+function pruneTo<P extends TurnProtocol>(builder: TransitionBuilder<P>, prunedBefore: number): void {
+  if (prunedBefore !== builder.turn.contextWindow.prunedBefore) update(builder, { prunedBefore, count: null });
+}
+
+/** The tokens of the request that the turn would send now: what the provider counted, and an estimate of the rest. */
+function requestTokens(turn: Turn, limits: ContextLimits): number {
+  const { history, contextWindow } = turn;
+  const { count, ratio } = contextWindow;
+  if (count === null) return wholeEstimate(turn, limits) * ratio;
+  const view = viewOf(contextWindow, limits);
+  return count.tokens + estimateRange(history.entries, count.length, history.length, view) * ratio;
+}
+
+/** The estimate of a whole request, which no count has corrected. */
+function wholeEstimate(turn: Turn, limits: ContextLimits): number {
+  const { history, contextWindow, environment } = turn;
+  const { frame } = contextWindow;
+  const view = viewOf(contextWindow, limits);
+  const framed = frame === null ? [] : renderFrame(history, frame);
+  return (
+    estimateValue(environment) +
+    framed.reduce((sum, message) => sum + estimateMessage(message), 0) +
+    estimateRange(history.entries, view.from, history.length, view)
+  );
+}
+
+/** The limits of the turn for the model that it uses now. */
+function limitsOf({ policy, environment }: Turn): ContextLimits | null {
+  // A turn that an older release stored has no such field.
+  const context = policy.context ?? null;
+  const { model } = environment;
+  const known = typeof model === "object" ? (model?.limits?.context ?? null) : null;
+  if (context === null || known === null || known >= context.window) return context;
+  const share = known / context.window;
+  const { prune: pruning, compact: compaction } = context;
+  return {
+    ...context,
+    window: known,
+    reserve: context.reserve * share,
+    keepRecent: context.keepRecent * share,
+    prune: pruning === null ? null : { ...pruning, at: pruning.at * share },
+    compact: compaction === null ? null : { ...compaction, at: compaction.at * share },
+  };
+}
+
+/** The tokens that a request may have. */
+function usable({ window, reserve }: ContextLimits): number {
+  return window - reserve;
+}
+
+function minGain(limits: ContextLimits): number {
+  return usable(limits) * gainShare;
+}
+
+/** Three digits: the number is stored. */
+function roundedRatio(ratio: number): number {
+  return Math.round(Math.min(maxRatio, Math.max(1 / maxRatio, ratio)) * 1000) / 1000;
+}
+
+function update<P extends TurnProtocol>(builder: TransitionBuilder<P>, fields: Partial<ContextWindow>): void {
+  builder.update({ contextWindow: { ...builder.turn.contextWindow, ...fields } });
+}

@@ -1,0 +1,212 @@
+// Long conversations with a context policy: pruning, compaction, requests that are too long, and what survives.
+
+import type { CountedReply, CountingOptions } from "../../../test/counting-provider.ts";
+import type { ContextPolicy } from "everturn/engine";
+import type { Session } from "everturn/model";
+
+import { engine, openaiCompatible, tool } from "everturn";
+import { fromMessages, newSession, user } from "everturn/model";
+import { reply, streamReply } from "everturn/session";
+import { afterEach, expect, test } from "vitest";
+
+import { CountingProvider } from "../../../test/counting-provider.ts";
+
+const providers: CountingProvider[] = [];
+afterEach(async () => {
+  for (const provider of providers.splice(0)) await provider.close();
+});
+
+/** A provider that calls `lookup` for each user message and then answers. */
+async function provider(rest: Partial<CountingOptions> = {}): Promise<CountingProvider> {
+  const counting = new CountingProvider({
+    window: 8_000,
+    reply: (messages): CountedReply =>
+      messages.at(-1)?.role === "tool" ? { text: "done" } : { call: "lookup", arguments: { n: messages.length } },
+    summary: (_, index) => `summary ${index}: the code word is heron`,
+    ...rest,
+  });
+  providers.push(counting);
+  await counting.listen();
+  return counting;
+}
+
+let size = 0;
+const lookup = tool({
+  name: "lookup",
+  description: "Looks something up.",
+  schema: { type: "object", properties: { n: { type: "number" } } },
+  handler: () => "result ".repeat(Math.ceil(size / 7)),
+});
+
+function agent(counting: CountingProvider, contextPolicy: ContextPolicy | null = {}) {
+  return engine({
+    adapter: openaiCompatible({ baseURL: counting.baseURL }),
+    model: "counting",
+    instructions: "You look things up.",
+    tools: [lookup],
+    retry: false,
+    contextPolicy: contextPolicy === null ? null : { window: 8_000, ...contextPolicy },
+    options: { maxToolResultLength: 1_000_000 },
+  });
+}
+
+type Agent = ReturnType<typeof agent>;
+
+/** Runs turns with tool results of these lengths. */
+async function run(of: Agent, sizes: readonly number[], from: Session = newSession()): Promise<Session> {
+  let session = from;
+  for (const [index, length] of sizes.entries()) {
+    size = length;
+    const { result, session: after } = await reply(of, session, `question ${index}`);
+    expect([result.metadata.error, result.haltedReason]).toEqual([undefined, "completed"]);
+    session = after;
+  }
+  return session;
+}
+
+const mixed = (count: number): readonly number[] =>
+  Array.from({ length: count }, (_, index) => (index % 20 === 7 ? 200_000 : 400 + (index % 5) * 400));
+
+test("turns with results of up to 200 KB stay within the window, and the history stays whole", async () => {
+  const counting = await provider();
+  const session = await run(agent(counting), mixed(60));
+  expect(counting.requests.filter(({ status }) => status !== 200)).toEqual([]);
+  expect(session.thread.messages).toHaveLength(240);
+  expect(session.thread.messages.find(({ content }) => content.length > 199_000)?.role).toBe("tool");
+  // The prefix of a request is the one before, except where the context was pruned or compacted.
+  const breaks = counting.requests.filter(
+    ({ cached }, index) => index > 0 && cached < (counting.requests[index - 1]?.tokens ?? 0) * 0.9,
+  );
+  expect(breaks.length).toBeLessThan(counting.requests.length / 5);
+  // The cost of a turn does not grow.
+  const average = (requests: typeof counting.requests): number =>
+    requests.reduce((sum, { tokens }) => sum + tokens, 0) / requests.length;
+  const { requests } = counting;
+  expect(average(requests.slice(-40))).toBeLessThan(1.3 * average(requests.slice(40, 80)));
+});
+
+test("without a context policy the same conversation ends with context_length_exceeded", async () => {
+  const counting = await provider();
+  const { result } = await reply(
+    agent(counting, null),
+    newSession({ thread: fromMessages([user("x".repeat(40_000))]) }),
+    "Go on.",
+  );
+  expect(result.metadata.error).toMatchObject({ reason: "context_length_exceeded" });
+  expect(counting.requests).toHaveLength(1);
+});
+
+test("the request of a summary appends to the request before, and the facts of the summary are in the next one", async () => {
+  const counting = await provider();
+  const session = await run(
+    agent(counting, { prune: false, compact: { instructions: "Keep the code word." } }),
+    mixed(20),
+  );
+  const index = counting.requests.findIndex(({ isSummary }) => isSummary);
+  const [summary, next] = counting.requests.slice(index);
+  expect(summary?.messages.at(-1)).toContain("Keep the code word.");
+  // All of the request before, and what was new in the turn.
+  const before = counting.requests[index - 1];
+  expect(summary?.messages.slice(0, before?.messages.length)).toEqual(before?.messages);
+  expect(next?.messages[1]).toContain(`summary ${index}: the code word is heron`);
+  expect(next?.messages.length).toBeLessThan(summary?.messages.length ?? 0);
+  const { frame } = session.contextWindow ?? { frame: null };
+  expect(frame?.summary).toContain("the code word is heron");
+  // A frame is no message.
+  expect(session.thread.messages.some(({ content }) => String(content).includes("heron"))).toBe(false);
+});
+
+test("a summariser that returns nothing loses no message of the request, and does not loop", async () => {
+  const counting = await provider({ summary: () => "" });
+  const session = await run(agent(counting), mixed(30));
+  expect(counting.requests.filter(({ status }) => status !== 200)).toEqual([]);
+  expect(session.thread.messages).toHaveLength(120);
+  expect(counting.requests.filter(({ isSummary }) => isSummary).length).toBeLessThan(10);
+});
+
+test("a request that is too long is compacted once and repeated in the same step", async () => {
+  // The provider has a smaller window than the policy says.
+  const counting = await provider({ window: 3_000 });
+  const of = agent(counting, { keepRecent: 500 });
+  let session: Session = newSession();
+  const results = [];
+  for (let turn = 0; turn < 12; turn += 1) {
+    size = 1_500;
+    const after = await reply(of, session, `question ${turn}`);
+    results.push(after.result);
+    session = after.session;
+  }
+  expect(counting.requests.some(({ status }) => status === 400)).toBe(true);
+  expect(results.map(({ haltedReason, steps }) => [haltedReason, steps.length])).toEqual(
+    results.map(() => ["completed", 2]),
+  );
+  expect(session.contextWindow?.frame).not.toBeNull();
+});
+
+test("a message that is longer than the window fails after one repetition", async () => {
+  const counting = await provider();
+  const session = await run(agent(counting), [400, 400]);
+  const before = counting.requests.length;
+  const { result } = await reply(agent(counting), session, "x".repeat(60_000));
+  expect(result.metadata.error).toMatchObject({ reason: "context_length_exceeded" });
+  expect(counting.requests.length - before).toBeLessThan(5);
+});
+
+test("readers get no event of a summary, and its usage counts", async () => {
+  const counting = await provider();
+  const of = agent(counting, { prune: false });
+  const session = await run(of, mixed(10));
+  const seen: string[] = [];
+  let summaries = 0;
+  let after = session;
+  for (let turn = 0; turn < 10; turn += 1) {
+    size = 1_600;
+    const first = counting.requests.length;
+    const stream = streamReply(of, after, "Go on.");
+    for await (const event of stream) {
+      const { type } = event;
+      if (type !== "chat_completed") seen.push(JSON.stringify(event));
+    }
+    const { result, session: next } = await stream.result;
+    after = next;
+    const ofTurn = counting.requests.slice(first);
+    summaries += ofTurn.filter(({ isSummary }) => isSummary).length;
+    expect(result.usage.inputTokens).toBe(ofTurn.reduce((sum, { tokens }) => sum + tokens, 0));
+  }
+  expect(summaries).toBeGreaterThan(0);
+  expect(seen.filter((event) => event.includes("heron"))).toEqual([]);
+});
+
+test("pinned messages and system messages of the caller are sent as they are after a summary", async () => {
+  const counting = await provider();
+  const thread = fromMessages([user("My name is Ada.", { metadata: { pinned: true } })]);
+  const of = agent(counting, { prune: false });
+  const session = await run(of, mixed(20), newSession({ thread }));
+  expect(session.contextWindow?.frame?.pinned).toContain(0);
+  expect(counting.requests.at(-1)?.messages.join("")).toContain("My name is Ada.");
+});
+
+test("the model of the policy writes the summary", async () => {
+  const counting = await provider();
+  const of = agent(counting, { prune: false, compact: { model: "small" } });
+  await run(of, mixed(15));
+  const models = new Set(counting.requests.filter(({ isSummary }) => isSummary).map(({ model }) => model));
+  expect([...models]).toEqual(["small"]);
+});
+
+test.each<[ContextPolicy, RegExp]>([
+  [{ window: 0 }, /contextPolicy: window must be a whole number of 1 or more/],
+  [{ compact: { at: 2 } }, /compact.at must be a number greater than 0 and up to 1/],
+  [JSON.parse('{ "prune": { "from": 1 } }'), /unknown option "prune.from"/],
+])("refuses the policy %j", (policy, message) => {
+  expect(() => engine({ contextPolicy: policy })).toThrow(message);
+});
+
+test("refuses a turn whose window is not known or has no room", async () => {
+  const counting = await provider();
+  const adapter = openaiCompatible({ baseURL: counting.baseURL });
+  const unknown = engine({ adapter, model: "counting", contextPolicy: {} });
+  await expect(reply(unknown, newSession(), "hi")).rejects.toThrow(/context window of the model counting is not known/);
+  const full = engine({ adapter, model: "counting", contextPolicy: { window: 1_000, keepRecent: 900 } });
+  await expect(reply(full, newSession(), "hi")).rejects.toThrow(/leave nothing of the window of 1000 tokens/);
+});

@@ -45,6 +45,7 @@ const parts: { readonly [name: string]: Part } = {
     commands: [
       [...source, "apps/cli/test/long/template-page.ts"],
       [...source, "apps/cli/test/long/template.ts"],
+      [...source, "apps/cli/test/long/template-react.ts"],
     ],
   },
   page: {

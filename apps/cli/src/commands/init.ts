@@ -1,11 +1,13 @@
 // `everturn init`: writes a small project: an agent with one tool, a test with a scripted model, a durable server and a
 // page. `npm create everturn` runs it.
 //
-// The template is a folder of the package (`lib/templates/app`). Files that are settings are built here: package.json
+// A template is a folder of the package (`lib/templates`). `app` has a page without a bundler. The others have its agent and
+// its test, and a page of their own. Files that are settings are built here: package.json
 // names the version of this package, and npm leaves files named `.gitignore` out of packages. Files of the user are
 // never overwritten: if one of the files exists, nothing is written.
 
 import type { CommandContext } from "./context.ts";
+import type { Template } from "./templates.ts";
 
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -20,6 +22,7 @@ import { shellQuote } from "./text.ts";
 import { packageVersion } from "./version.ts";
 
 export type InitRequest = {
+  readonly template: Template;
   /** The folder of the project; created if it does not exist. */
   readonly folder: string;
   /** What package.json names as the version of everturn; `null`: the version of this command. */
@@ -30,10 +33,10 @@ export async function init({ io, say, out }: CommandContext, request: InitReques
   const folder = resolve(io.folder, request.folder);
   const name = packageName(basename(folder));
   const files = new Map([
-    ["package.json", json(manifest(name, request.everturn ?? `^${packageVersion()}`))],
-    ["tsconfig.json", json(compilerSettings)],
-    [".gitignore", "node_modules/\ndata/\n"],
-    ...templateFiles(name),
+    ["package.json", json(manifest(name, request.everturn ?? `^${packageVersion()}`, request.template))],
+    ["tsconfig.json", json(compilerSettings(request.template))],
+    [".gitignore", request.template === "app" ? "node_modules/\ndata/\n" : "node_modules/\ndata/\ndist/\n"],
+    ...templateFiles(name, request.template),
   ]);
   // A second configuration file would make every command ask which one is meant.
   const configFiles = configFilesIn(folder).map((path) => basename(path));
@@ -73,9 +76,14 @@ function write(path: string, text: string): void {
   }
 }
 
-/** The files of the template, by path. */
-function templateFiles(name: string): readonly (readonly [path: string, text: string])[] {
-  const root = join(dirname(createRequire(import.meta.url).resolve("everturn/package.json")), "templates", "app");
+/** The files of a template, by path. */
+function templateFiles(name: string, template: Template): readonly (readonly [path: string, text: string])[] {
+  const shared = filesOf(name, "app").filter(([path]) => template === "app" || /^(?:src|test)\//.test(path));
+  return template === "app" ? shared : [...shared, ...filesOf(name, template)];
+}
+
+function filesOf(name: string, template: Template): readonly (readonly [path: string, text: string])[] {
+  const root = join(dirname(createRequire(import.meta.url).resolve("everturn/package.json")), "templates", template);
   return readdirSync(root, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry): readonly [string, string] => {
@@ -100,11 +108,12 @@ function json(value: object): string {
 }
 
 /** Node removes types without looking at them, so only erasable syntax, and imports with the extension `.ts`. */
-const compilerSettings = {
+const compilerSettings = (template: Template) => ({
   compilerOptions: {
     target: "ES2023",
     module: "NodeNext",
     lib: ["ES2023", "DOM"],
+    ...(template === "app" ? {} : { jsx: "react-jsx" }),
     types: ["node"],
     strict: true,
     noEmit: true,
@@ -113,28 +122,42 @@ const compilerSettings = {
     verbatimModuleSyntax: true,
     skipLibCheck: true,
   },
-  include: ["everturn.config.ts", "src", "test"],
+  include: ["everturn.config.ts", "src", "test", ...(template === "app" ? [] : ["page"])],
+});
+
+const pageDependencies = {
+  "@ai-sdk/react": "^4.0.167",
+  ai: "^7.0.163",
+  react: "^19.2.0",
+  "react-dom": "^19.2.0",
+  "react-markdown": "^10.1.0",
 } as const;
 
 /**
  * libsql is the SQLite driver; Node 22.13 and later have one of their own. tsx is needed before Node 22.18; its
  * compiler works without its install script.
  */
-function manifest(name: string, everturn: string): object {
+function manifest(name: string, everturn: string, template: Template): object {
   const config = "--config everturn.config.ts";
   return {
     name,
     private: true,
     type: "module",
     scripts: {
-      start: `everturn serve ${config}`,
+      ...(template === "app" ? {} : { dev: "vite", build: "vite build" }),
+      start: `${template === "app" ? "" : "vite build && "}everturn serve ${config}`,
       chat: `everturn chat ${config}`,
       test: "node --import tsx --test test/agent.test.ts",
       check: "tsc",
       "check:deploy": `everturn replay --open ${config}`,
     },
-    dependencies: { everturn, libsql: "^0.5.29", zod: "^4.6.7" },
-    devDependencies: { "@types/node": "^20.19.43", tsx: "^4.23.15", typescript: "^7.0.2" },
+    dependencies: { everturn, libsql: "^0.5.29", zod: "^4.6.7", ...(template === "app" ? {} : pageDependencies) },
+    devDependencies: {
+      "@types/node": "^20.19.43",
+      ...(template === "app" ? {} : { "@types/react": "^19.2.0", "@types/react-dom": "^19.2.0", vite: "^8.3.5" }),
+      tsx: "^4.23.15",
+      typescript: "^7.0.2",
+    },
     allowScripts: { esbuild: false },
     engines: { node: ">=20.19" },
   };

@@ -2,9 +2,10 @@
 
 import type { Declaration } from "./declare.ts";
 
-import { Argument } from "commander";
+import { Argument, Option } from "commander";
 
 import { exitCodes } from "../commands/exit-codes.ts";
+import { templates } from "../commands/templates.ts";
 import { flag, value } from "./declare.ts";
 
 const init: Declaration = {
@@ -12,15 +13,21 @@ const init: Declaration = {
   summary: "create a project: an agent with a tool, a test, a server and a page",
   description:
     "Create a small project in a folder: an agent with one tool that needs an approval, a test with a scripted model, a configuration file, and a chat page. Existing files are not overwritten.",
-  examples: ["everturn init my-app", "npm create everturn my-app"],
+  examples: ["everturn init my-app", "everturn init my-app --template react", "npm create everturn my-app"],
   declare: (command) =>
     command
       .argument("[folder]", "the folder of the project; default: this folder", ".")
+      .addOption(
+        new Option("--template <name>", "the page: plain JavaScript (app), or React with Vite and the AI SDK (react)")
+          .choices(templates)
+          .default("app"),
+      )
       .option("--everturn <version>", "the version or file of everturn that package.json names; default: this version"),
   run: async (context, command) => {
     const [folder = "."] = command.args;
     const { init } = await import("../commands/init.ts");
-    return init(context, { folder, everturn: value(command, "everturn") });
+    const template = templates.find((name) => name === value(command, "template")) ?? "app";
+    return init(context, { folder, template, everturn: value(command, "everturn") });
   },
 };
 

@@ -1,0 +1,7 @@
+// `npm run build` writes the page into dist. `npm run dev` serves it with hot reload, beside `npm start`.
+
+import { defineConfig } from "vite";
+
+export default defineConfig({
+  server: { proxy: Object.fromEntries(["/ui", "/sessions", "/login"].map((path) => [path, "http://127.0.0.1:4242"])) },
+});

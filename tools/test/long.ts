@@ -38,6 +38,10 @@ const parts: { readonly [name: string]: Part } = {
     about: "the laws and the crash matrix in a copy without the floors `serve` and `bridges` and without the apps",
     commands: [[...source, "lib/test/long/lower-floors.ts"]],
   },
+  conversation: {
+    about: "a conversation of 2,000 turns with a context policy, against a provider with a window of 32,000 tokens",
+    commands: [[...source, "lib/test/long/long-conversation.ts"]],
+  },
   edge: { about: "the core in a browser and in workerd", commands: [["npm", "run", "test:edge"]] },
   types: { about: "the packed types with every supported TypeScript", commands: [["npm", "run", "test:types"]] },
   template: {

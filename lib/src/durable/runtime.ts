@@ -17,6 +17,7 @@
 //      `recover` without an id, and `complete`, whose token names the tenant, concern all tenants.
 
 import type { Engine } from "../core/engine/internal.ts";
+import type { Rules } from "../core/engine/internal.ts";
 import type {
   Cancelled,
   Json,
@@ -58,9 +59,10 @@ import type { Driven, DriveOptions } from "./work/drive-session.ts";
 import type { Swept, SweepOptions } from "./work/sweep.ts";
 import type { WorkOptions } from "./work/work.ts";
 
-import { systemClock } from "../core/engine/internal.ts";
+import { anything, checkOptions, systemClock } from "../core/engine/internal.ts";
 import { FairShare } from "../core/fair/fair-share.ts";
 import { MisuseError } from "../core/model/internal.ts";
+import { isObject } from "../core/model/parse/reading.ts";
 import { admitRun } from "./accept/admit-run.ts";
 import { decide, submitToolResults } from "./accept/answers.ts";
 import { cancel } from "./accept/cancel.ts";
@@ -370,6 +372,32 @@ export type Runtime = {
   readonly actedBy: (actor: string | null) => Runtime;
 };
 
+/** The values without a rule here are checked where they are used. */
+const optionRules: Rules<RuntimeOptions> = {
+  host: {
+    must: "a storage, such as memoryStorage()",
+    fits: (value) => isObject(value) && typeof value["read"] === "function",
+    required: true,
+  },
+  engines: {
+    must: "an object of engines by name, { default: engine({ … }) }",
+    fits: (value) => isObject(value) && Object.values(value).every((each) => isObject(each) && "adapter" in each),
+    required: true,
+  },
+  durability: anything,
+  drive: anything,
+  clock: anything,
+  owner: anything,
+  lease: anything,
+  maxTakeovers: anything,
+  maxActiveTurns: anything,
+  limits: anything,
+  retentionMs: anything,
+  sessionRetentionMs: anything,
+  live: anything,
+  onTurnFailure: anything,
+};
+
 /**
  * Builds a runtime over a storage. Performs no I/O. Throws `MisuseError` if there is no engine or an option is out of
  * range, and `RuntimeError` (`volatile_storage`) if `durability: "durable"` is required and the storage is volatile.
@@ -388,6 +416,7 @@ export type Runtime = {
  * ```
  */
 export function runtime(options: RuntimeOptions): Runtime {
+  checkOptions("runtime", options, optionRules);
   const { engines, clock = systemClock, lease = {}, live = {} } = options;
   const growingLease = new GrowingLease(checkedTimings({ ...leaseTimings, ...lease }));
   const maxActiveTurns = checkedCount("maxActiveTurns", options.maxActiveTurns ?? 4096);

@@ -252,7 +252,7 @@ describe("an option in the wrong place", () => {
     ["an option of a call as a field", { signal: null }, /option of a call: chat\(engine, input, \{ signal: /],
     ["an option of an adapter as a field", { baseURL: "x" }, /belongs to the adapter: openai\(\{ baseURL: /],
     ["a key as a field", { apiKey: "x" }, /belongs to the adapter: openai\(\{ apiKey: /],
-    ["an unknown field", { tolos: [] }, /no field "tolos"$/],
+    ["an unknown field", { tolos: [] }, /no field "tolos"; the fields are adapter, /],
     ["a field among the options", { options: { model: "m" } }, /no "model"; it is a field of the engine/],
     ["an unknown option", { options: { maxTruns: 5 } }, /no "maxTruns"$/],
     ["an option of runs among the params", { params: { toolTimeout: 5 } }, /"toolTimeout"; it belongs in options/],

@@ -16,6 +16,7 @@ import type { Middleware } from "./middleware.ts";
 import type { Adapter, AdapterOptions, ImageAdapter } from "./model-call/adapter.ts";
 import type { Catalog } from "./model-call/catalog.ts";
 import type { RetrySetting } from "./model-call/retry.ts";
+import type { Rule } from "./option-rules.ts";
 import type { ToolExecutor, ToolResultEncoder, WhenBusy } from "./options.ts";
 import type { EngineProtocol } from "./protocol.ts";
 import type { EngineOptions } from "./run-options.ts";
@@ -109,6 +110,11 @@ export type EngineFields<Context extends CallerContext = CallerContext> = Partia
 /** What `engine` adds to {@link Engine} for the compiler: the types of its tools. `~tools` has no value. */
 export type TypedEngine<One> = { readonly "~tools"?: readonly One[] };
 
+/** The context is required if a tool needs one. */
+type NeededContext<Context extends CallerContext> = CallerContext extends Context
+  ? unknown
+  : { readonly context: Context };
+
 const defaults: Engine = {
   adapter: null,
   imageAdapter: null,
@@ -144,12 +150,9 @@ const defaults: Engine = {
  * engine({ adapter: fake({ script: [] }), model: "fake:m" }).model; // => "fake:m"
  * ```
  */
-export function engine<Context extends CallerContext, One extends Tool<Context> = Tool<Context>>(
-  fields: Omit<EngineFields<Context>, "tools"> & { readonly context: Context; readonly tools?: readonly One[] },
+export function engine<Context extends CallerContext = CallerContext, One extends Tool<Context> = Tool<Context>>(
+  fields?: EngineFields<Context> & { readonly tools?: readonly One[] } & NeededContext<NoInfer<Context>>,
 ): Engine<Context> & TypedEngine<One>;
-export function engine<One extends Tool = Tool>(
-  fields?: Omit<EngineFields<CallerContext>, "context" | "tools"> & { readonly tools?: readonly One[] },
-): Engine & TypedEngine<One>;
 export function engine(given: EngineFields<CallerContext> = {}): Engine {
   // A field with the value `undefined` has its default, as if it were absent.
   const fields: EngineFields<CallerContext> = Object.fromEntries(
@@ -157,7 +160,7 @@ export function engine(given: EngineFields<CallerContext> = {}): Engine {
   );
   const unknownField = Object.keys(fields).find((key) => !Object.hasOwn(defaults, key));
   if (unknownField !== undefined) {
-    throw unknownName("an engine has no field", unknownField, [unknownField]);
+    throw unknownName("an engine has no field", unknownField, [unknownField], Object.keys(defaults));
   }
   const unknownOption = Object.keys(fields.options ?? {}).find((key) => !isEngineOption(key));
   if (unknownOption !== undefined) {
@@ -177,6 +180,7 @@ export function engine(given: EngineFields<CallerContext> = {}): Engine {
     if ((fields[key] ?? null) !== null) checkRule("engine: ", [key], fields[key], aFunction);
   }
   checkTools("engine", fields.tools ?? []);
+  if ((fields.adapter ?? null) !== null) checkRule("engine: ", ["adapter"], fields.adapter, anAdapter);
   fields.adapter?.checkOptions?.(fields.adapterOptions ?? {});
   checkMiddleware("engine", fields.middleware ?? []);
   checkProtocol(fields.protocol === undefined ? defaults.protocol : fields.protocol);
@@ -188,10 +192,20 @@ export function engine(given: EngineFields<CallerContext> = {}): Engine {
   return { ...defaults, ...fields };
 }
 
+const anAdapter: Rule = {
+  must: "an adapter, the value of a call such as openai()",
+  fits: (value) => isObject(value) && typeof value["stream"] === "function",
+};
+
 /** The error for a name that is not known at its place. It says where the name belongs, as far as that is known. */
-function unknownName(message: string, name: string, path: readonly string[]): MisuseError {
-  const place = placeOf(name);
-  return new MisuseError("unknown_field", `engine: ${message} "${name}"${place === null ? "" : `; ${place}`}`, {
+function unknownName(
+  message: string,
+  name: string,
+  path: readonly string[],
+  names: readonly string[] = [],
+): MisuseError {
+  const advice = placeOf(name) ?? (names.length === 0 ? null : `the fields are ${names.join(", ")}`);
+  return new MisuseError("unknown_field", `engine: ${message} "${name}"${advice === null ? "" : `; ${advice}`}`, {
     path,
   });
 }
@@ -271,12 +285,14 @@ export function mergeOpts<Context extends CallerContext>(
 
 /** Throws `MisuseError` unless the value is a list of tools. `caller` begins the message. */
 export function checkTools(caller: string, tools: unknown): void {
-  if (Array.isArray(tools) && tools.every(isTool)) return;
-  throw invalidArgument(`${caller}: tools must be a list of tools`, ["tools"]);
+  if (!Array.isArray(tools)) throw invalidArgument(`${caller}: tools must be a list of tools`, ["tools"]);
+  const index = tools.findIndex((each) => !isTool(each));
+  if (index === -1) return;
+  throw invalidArgument(`${caller}: tools[${index}] must be a tool, the value of tool({ … })`, ["tools", index]);
 }
 
 function isTool(value: unknown): boolean {
-  return isObject(value) && typeof value["name"] === "string";
+  return isObject(value) && typeof value["name"] === "string" && typeof value["prepare"] === "function";
 }
 
 /**

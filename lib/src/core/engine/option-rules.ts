@@ -31,6 +31,7 @@ function shown(value: unknown): string {
 /** The option is checked where it is used, or by the compiler alone. */
 export const anything: Rule = { must: "any value", fits: () => true };
 export const aFunction: Rule = { must: "a function", fits: (value) => typeof value === "function" };
+export const aBoolean: Rule = { must: "true or false", fits: (value) => typeof value === "boolean", show: shown };
 export const aString: Rule = { must: "a string", fits: (value) => typeof value === "string" };
 /** A string that is not empty. */
 export const aName: Rule = { must: "a name", fits: (value) => typeof value === "string" && value !== "" };

@@ -112,7 +112,8 @@ export function engineOf({ engines }: Pick<RuntimeContext, "engines">, name: str
   const engine = Object.hasOwn(engines, name) ? engines[name] : undefined;
   if (engine !== undefined) return engine;
   // The other names are not listed: callers of `everturn/http` read this message.
-  throw new MisuseError("invalid_argument", `there is no engine ${JSON.stringify(name)}`, { path: ["engine"] });
+  const message = `there is no engine ${JSON.stringify(name)}; its name has to be a key of engines in runtime({ engines })`;
+  throw new MisuseError("invalid_argument", message, { path: ["engine"] });
 }
 
 /** Reads the first row of a query; `null`: there is none. */

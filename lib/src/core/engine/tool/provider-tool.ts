@@ -181,7 +181,7 @@ export function providerTool<
   }
   const isApproval = name === "mcp";
   const encoder = toModel ?? encoders.get(name);
-  const built = tool<ProviderToolInput<Name>, unknown, Context>({
+  const built = tool<StandardSchema<ProviderToolInput<Name>>, unknown, Context>({
     replay: isApproval ? "safe" : "never",
     ...settings,
     name: callName,

@@ -72,13 +72,12 @@ function isObject(value: unknown): value is object {
 export function toJsonSchema(schema: AnySchema, what: string): JsonObject {
   if (!isStandardSchema(schema)) {
     const plain = readOrNull(jsonObject, schema);
-    if (plain === null) throw invalidArgument(`${what}: the schema is neither JSON Schema nor a Standard Schema`);
+    if (plain === null) throw invalidArgument(`${what}: ${notASchema(schema)}`, ["schema"]);
     checkSchema(plain, what);
     return plain;
   }
-  const { jsonSchema, vendor } = schema["~standard"];
-  // `input`, not `output`: the model writes the value before the schema applies its defaults and conversions.
-  const converted: unknown = jsonSchema?.input({ target: "draft-2020-12" });
+  const { vendor } = schema["~standard"];
+  const converted = convertedSchema(schema, what);
   if (converted === undefined) {
     throw invalidArgument(
       `${what}: this ${vendor} schema cannot be converted to JSON Schema (it does not implement Standard JSON Schema); ` +
@@ -89,6 +88,54 @@ export function toJsonSchema(schema: AnySchema, what: string): JsonObject {
   const plain = readOrNull(jsonObject, JSON.parse(JSON.stringify(converted)));
   if (plain !== null) return plain;
   throw invalidArgument(`${what}: the JSON Schema of this ${vendor} schema is not an object`);
+}
+
+/** Says what is wrong with a value that is neither JSON Schema nor a Standard Schema. */
+function notASchema(schema: unknown): string {
+  if (schema === undefined) return "the schema is missing";
+  const field = isObject(schema) ? Object.entries(schema).find(([, value]) => isStandardSchema(value)) : undefined;
+  return field === undefined
+    ? "the schema is neither JSON Schema nor a Standard Schema"
+    : `the schema is a plain object with the schema ${JSON.stringify(field[0])} in it; make it a schema: z.object({ … }) with Zod`;
+}
+
+/**
+ * The JSON Schema of a Standard Schema; `undefined`: the library cannot convert it. Throws `MisuseError` for a type that
+ * JSON does not have, such as a date, and names the field.
+ */
+function convertedSchema(schema: StandardSchema, what: string): unknown {
+  try {
+    return inputSchema(schema);
+  } catch (error) {
+    const path = unconvertiblePath(schema);
+    const where = path.length === 0 ? "the schema" : `the field ${path.join(".")} of the schema`;
+    const why = error instanceof Error ? error.message : String(error);
+    const advice = "use a type that JSON has, such as a string, and convert it afterwards";
+    throw invalidArgument(`${what}: ${where} cannot be converted to JSON Schema: ${why}; ${advice}`, [
+      "schema",
+      ...path,
+    ]);
+  }
+}
+
+function inputSchema(schema: StandardSchema): unknown {
+  // `input`, not `output`: the model writes the value before the schema applies its defaults and conversions.
+  return schema["~standard"].jsonSchema?.input({ target: "draft-2020-12" });
+}
+
+/** The path of the first field whose schema alone cannot be converted. Zod has the fields in `shape`, Valibot in `entries`. */
+function unconvertiblePath(schema: StandardSchema): readonly string[] {
+  const shape = Reflect.get(schema, "shape") ?? Reflect.get(schema, "entries");
+  if (!isObject(shape)) return [];
+  for (const [name, field] of Object.entries(shape)) {
+    if (!isStandardSchema(field)) continue;
+    try {
+      inputSchema(field);
+    } catch {
+      return [name, ...unconvertiblePath(field)];
+    }
+  }
+  return [];
 }
 
 /** Validates a value with a Standard Schema. The result is the schema's output, with its defaults and conversions. */

@@ -28,8 +28,18 @@ import type { ChatSettings } from "../run-options.ts";
 import type { Directive } from "./directive.ts";
 import type { AnySchema, JsonSchema, OutputSchema, StandardSchema } from "./schema.ts";
 
-import { invalidArgument, orThrow, toolSpec, validateTool } from "../../model/internal.ts";
-import { aFunction, anything, checkOptions, numberIn, objectOf, oneOf } from "../option-rules.ts";
+import { invalidArgument, orThrow, replayPolicies, toolSpec, validateTool } from "../../model/internal.ts";
+import {
+  aBoolean,
+  aFunction,
+  anything,
+  aString,
+  checkOptions,
+  numberIn,
+  objectOf,
+  oneOf,
+  positive,
+} from "../option-rules.ts";
 import { checkJsonSchema, checkStandard, isStandardSchema, toJsonSchema } from "./schema.ts";
 
 /** A tool with its handler. `Context` is the part of the caller's context that the handler needs. */
@@ -199,17 +209,23 @@ export type ToolDefinition<Input = unknown, Context extends CallerContext = Call
   readonly providerOptions?: ToolProviderOptions;
 };
 
+/** The type of the arguments that a schema accepts. */
+type ToolInput<Schema extends AnySchema> = Schema extends StandardSchema<infer Output> ? Output : JsonObject;
+
 const retryTypes: readonly unknown[] = ["never", "safe", "idempotent"];
 
 const definitionRules: Rules<ToolDefinition<JsonObject, CallerContext, unknown> & { readonly schema: AnySchema }> = {
-  name: anything,
-  description: anything,
+  name: { ...aString, required: true },
+  description: { ...aString, required: true },
   schema: anything,
   handler: aFunction,
-  manual: anything,
-  needsApproval: anything,
-  replay: anything,
-  timeoutMs: anything,
+  manual: aBoolean,
+  needsApproval: {
+    must: "true, false or a function",
+    fits: (value) => typeof value === "boolean" || typeof value === "function",
+  },
+  replay: oneOf(replayPolicies),
+  timeoutMs: positive,
   concurrency: oneOf(["parallel", "serial"]),
   retry: {
     must: '{ type: "never" }, "safe" or "idempotent"',
@@ -249,23 +265,16 @@ const backoffRules: Rules<Exclude<ToolRetryPolicy, { readonly type: "never" }>> 
  * ```
  */
 export function tool<
-  Output,
+  Schema extends AnySchema,
   Result = unknown,
   Context extends CallerContext = CallerContext,
   const Name extends string = string,
 >(
-  definition: ToolDefinition<NoInfer<Output>, Context, Result> & {
+  definition: ToolDefinition<NoInfer<ToolInput<Schema>>, Context, Result> & {
     readonly name: Name;
-    readonly schema: StandardSchema<Output>;
+    readonly schema: Schema;
   },
-): Tool<Context> & TypedTool<Name, Output, Result>;
-export function tool<
-  Result = unknown,
-  Context extends CallerContext = CallerContext,
-  const Name extends string = string,
->(
-  definition: ToolDefinition<JsonObject, Context, Result> & { readonly name: Name; readonly schema: JsonSchema },
-): Tool<Context> & TypedTool<Name, JsonObject, Result>;
+): Tool<Context> & TypedTool<Name, ToolInput<Schema>, Result>;
 export function tool<Output, Result, Context extends CallerContext>(
   definition:
     | (ToolDefinition<Output, Context, Result> & { readonly schema: StandardSchema<Output> })
@@ -273,7 +282,7 @@ export function tool<Output, Result, Context extends CallerContext>(
 ): Tool<Context> {
   const { name, description, schema, manual = false, replay = "never", metadata = {} } = definition;
   const { timeoutMs = null, concurrency = "parallel", retry = { type: "never" }, handler, toModel = null } = definition;
-  const caller = `tool "${name}"`;
+  const caller = typeof name === "string" ? `tool ${JSON.stringify(name)}` : "tool";
   checkOptions(caller, definition, definitionRules);
   if (retry.type !== "never") checkOptions(caller, { retry }, { retry: objectOf(backoffRules) });
   const parameters = toJsonSchema(schema, caller);

@@ -236,7 +236,8 @@ function toolNameIssues(name: unknown, path: Path): readonly Issue[] {
     return [issue(path, "reserved_tool_name", `${reservedToolNames.join(", ")} are keywords of toolChoice`)];
   }
   if (typeof name === "string" && /^[A-Za-z0-9_-]{1,64}$/.test(name)) return [];
-  return [issue(path, "invalid_format", "must be 1 to 64 letters, digits, underscores and hyphens")];
+  const given = typeof name === "string" ? JSON.stringify(textHead(name, 80)) : describe(name);
+  return [issue(path, "invalid_format", `must be 1 to 64 letters, digits, underscores and hyphens, not ${given}`)];
 }
 
 function numberIssues(request: { readonly [key: string]: unknown }): readonly Issue[] {

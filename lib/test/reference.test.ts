@@ -67,6 +67,7 @@ const files = {
 let folder = "";
 let pages: Awaited<ReturnType<typeof renderReference>>["pages"] = [];
 let index = "";
+let defaults = "";
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "everturn-reference-"));
@@ -74,7 +75,7 @@ beforeAll(async () => {
     await mkdir(dirname(join(folder, name)), { recursive: true });
     await writeFile(join(folder, name), text);
   }
-  ({ pages, index } = await renderReference(entryPoints(folder)));
+  ({ pages, index, defaults } = await renderReference(entryPoints(folder)));
 });
 
 afterAll(() => rm(folder, { recursive: true }));
@@ -93,6 +94,11 @@ describe("a page of the reference", () => {
       "```ts\ntype Options = {\n  readonly delayMs: number;\n  readonly retry?: Hidden;\n};\n```",
     );
     expect(page("everturn.md")).toContain("| `delayMs` | Milliseconds. Default: 500. |");
+  });
+
+  test("lists the options that have a default on a page of its own", () => {
+    expect(defaults).toContain("| [`Options`](everturn.md#options-1) | `delayMs` | Default: 500. |");
+    expect(defaults).not.toContain("`attempts`");
   });
 
   test("gives headings that differ in case different anchors, and links to them", () => {

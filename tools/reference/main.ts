@@ -16,8 +16,12 @@ const root = join(import.meta.dirname, "../..");
 const folder = join(root, "docs/reference");
 const check = process.argv.includes("--check");
 
-const { pages, index } = await renderReference(entryPoints());
-const texts = new Map([...pages.map(({ file, text }) => [file, text] as const), ["README.md", index]]);
+const { pages, index, defaults } = await renderReference(entryPoints());
+const texts = new Map([
+  ...pages.map(({ file, text }) => [file, text] as const),
+  ["README.md", index],
+  ["defaults.md", defaults],
+]);
 
 mkdirSync(folder, { recursive: true });
 const present = readdirSync(folder);

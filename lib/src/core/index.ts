@@ -69,6 +69,7 @@ export {
   anthropic,
   azure,
   calls,
+  engineFor,
   fake,
   fakeImages,
   gemini,

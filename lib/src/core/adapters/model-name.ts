@@ -40,6 +40,11 @@ const names: ReadonlyMap<string, string> = new Map([
  */
 export const modelFamilies: readonly string[] = ["mistral", "deepseek"];
 
+/** The provider that a name in front of a colon means, without regard to letter case; `null`: none. */
+export function providerNamed(name: string): string | null {
+  return names.get(name.toLowerCase()) ?? null;
+}
+
 /** Whose models an adapter accepts. */
 export type ModelOwner = {
   /** The adapter's own provider. */
@@ -57,7 +62,7 @@ export type ModelOwner = {
 export function modelNameFor({ provider, ownPrefixes = [] }: ModelOwner, model: ModelName | null): string {
   const [text, prefix] = typeof model === "string" ? [model, prefixOf(model)] : [model?.id ?? "", model?.provider];
   if (prefix === null || prefix === undefined) return text;
-  const named = names.get(prefix.toLowerCase()) ?? null;
+  const named = providerNamed(prefix);
   if (prefix.toLowerCase() === provider.toLowerCase() || (named === provider && ownPrefixes !== "any")) {
     return typeof model === "string" ? text.slice(prefix.length + 1) : text;
   }

@@ -111,7 +111,7 @@ export type EngineFields<Context extends CallerContext = CallerContext> = Partia
 export type TypedEngine<One> = { readonly "~tools"?: readonly One[] };
 
 /** The context is required if a tool needs one. */
-type NeededContext<Context extends CallerContext> = CallerContext extends Context
+export type NeededContext<Context extends CallerContext> = CallerContext extends Context
   ? unknown
   : { readonly context: Context };
 

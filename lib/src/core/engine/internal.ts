@@ -3,7 +3,7 @@
 
 export * from "./index.ts";
 
-export type { EngineFields, Fallback } from "./engine.ts";
+export type { EngineFields, Fallback, NeededContext, TypedEngine } from "./engine.ts";
 export type { CellSettings, EngineProtocol } from "./protocol.ts";
 export { cellSettingsOf, isOwnProtocol, projectorNamed, protocolNamed } from "./protocol.ts";
 export { contextLimits } from "./context-policy.ts";

@@ -170,7 +170,10 @@ class DeclarationBundle {
     );
     const names = declarations.map((declaration) => this.#nameOf(declaration)).sort();
     const packageLines = [...(this.#packageImports.get(layer) ?? [])].sort();
-    return `${[...packageLines, ...importLines, ...texts].join("\n")}\nexport { ${names.join(", ")} };\n`;
+    // `await using` is newer than the `lib` of many programs.
+    const usesDispose = texts.some((text) => text.includes("Symbol.asyncDispose"));
+    const directives = usesDispose ? ['/// <reference lib="esnext.disposable" />'] : [];
+    return `${[...directives, ...packageLines, ...importLines, ...texts].join("\n")}\nexport { ${names.join(", ")} };\n`;
   }
 
   /** The text of a declaration without `export`, with its final name and those of what it refers to. */

@@ -20,6 +20,7 @@ import type { Engine } from "../core/engine/internal.ts";
 import type { Rules } from "../core/engine/internal.ts";
 import type {
   Cancelled,
+  Closeable,
   Json,
   JsonObject,
   LedgerSum,
@@ -61,7 +62,7 @@ import type { WorkOptions } from "./work/work.ts";
 
 import { anything, checkOptions, systemClock } from "../core/engine/internal.ts";
 import { FairShare } from "../core/fair/fair-share.ts";
-import { MisuseError } from "../core/model/internal.ts";
+import { closeable, MisuseError } from "../core/model/internal.ts";
 import { isObject } from "../core/model/parse/reading.ts";
 import { admitRun } from "./accept/admit-run.ts";
 import { decide, submitToolResults } from "./accept/answers.ts";
@@ -110,7 +111,7 @@ type InspectedSource = Pick<RuntimeOptions, "host" | "engines" | "clock"> & {
  * the storage and has the engine can drive the turn. Verbs reject with `RuntimeError` (`not_found`, `conflict`,
  * `storage_…`) or throw `MisuseError` for arguments that can never be valid.
  */
-export type Runtime = {
+export type Runtime = Closeable & {
   // Verbs that start a turn. Each stores the turn before it returns the handle.
 
   /** Creates a session from text, a user message, messages or a complete session, and runs its first turn. */
@@ -473,7 +474,7 @@ export function runtime(options: RuntimeOptions): Runtime {
 }
 
 function runtimeOf(context: VerbContext, source: Omit<InspectedSource, "tenant">): Runtime {
-  return {
+  return closeable({
     start: async (input, options) => typedHandle(await start(context, input, options), options?.output),
     reply: async (id, message, options) =>
       typedHandle(await sendMessage(context, "reject", id, message, options), options?.output),
@@ -520,7 +521,7 @@ function runtimeOf(context: VerbContext, source: Omit<InspectedSource, "tenant">
     limitedBy: (limitKey) => runtimeOf({ ...context, limitKey: checkedLimitKey(limitKey) }, source),
     calledBy: (caller) => runtimeOf({ ...context, caller: checkedCaller(caller) }, source),
     actedBy: (actor) => runtimeOf({ ...context, actor }, source),
-  };
+  } satisfies Omit<Runtime, keyof Closeable>);
 }
 
 /** The longest name of a caller, in UTF-16 code units: it is part of the key of a row. */

@@ -4,7 +4,7 @@ import type { Engine, Tool } from "../../core/engine/internal.ts";
 import type { CallerContext } from "../../core/model/internal.ts";
 import type { McpClient, McpOptions } from "./types.ts";
 
-import { invalidArgument } from "../../core/model/internal.ts";
+import { closeable, invalidArgument } from "../../core/model/internal.ts";
 import { McpConnection } from "./connection.ts";
 
 /**
@@ -27,7 +27,7 @@ export async function connectMcp(options: McpOptions): Promise<McpClient> {
  * authorization (`finishAuth`).
  */
 export function mcpClient(options: McpOptions): McpClient {
-  return new McpConnection(options);
+  return closeable(new McpConnection(options));
 }
 
 /**

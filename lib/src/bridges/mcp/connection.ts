@@ -15,7 +15,7 @@
 
 import type { Clock } from "../../core/clock/clock.ts";
 import type { Tool, ToolContext } from "../../core/engine/internal.ts";
-import type { Json, JsonObject, Message } from "../../core/model/internal.ts";
+import type { Closeable, Json, JsonObject, Message } from "../../core/model/internal.ts";
 import type { OpenCall } from "./open-call.ts";
 import type { CallPorts } from "./tool-call.ts";
 import type {
@@ -66,7 +66,7 @@ type Sdk = Awaited<ReturnType<typeof loadClient>>;
 type Kept = { readonly call: OpenCall; readonly stopTimer: () => void };
 
 /** Implements `McpClient`. */
-export class McpConnection implements McpClient {
+export class McpConnection implements Omit<McpClient, keyof Closeable> {
   readonly #options: McpOptions;
   readonly #clock: Clock;
   readonly #ports: CallPorts;

@@ -8,7 +8,7 @@
 // connection, and holds no state between them: what a session waits for is in its storage.
 
 import type { Engine } from "../../core/engine/internal.ts";
-import type { JsonObject } from "../../core/model/internal.ts";
+import type { Closeable, JsonObject } from "../../core/model/internal.ts";
 import type { SessionsOfCaller } from "./types.ts";
 import type {
   CallToolResult,
@@ -19,7 +19,7 @@ import type {
   Tool as SdkTool,
 } from "@modelcontextprotocol/server";
 
-import { invalidArgument, isEverturnError, MisuseError } from "../../core/model/internal.ts";
+import { closeable, invalidArgument, isEverturnError, MisuseError } from "../../core/model/internal.ts";
 import { isPlainObject, jsonObject, object, readOrNull, required, string } from "../../core/model/parse/reading.ts";
 import { stream } from "../../core/run/internal.ts";
 import { loadServer, loadServerStdio } from "./sdk.ts";
@@ -75,7 +75,7 @@ export type McpHandlerOptions = McpServeOptions & {
 };
 
 /** An MCP endpoint, built by {@link mcpHandler}. */
-export type McpHandler = {
+export type McpHandler = Closeable & {
   /** Answers one HTTP request. */
   readonly fetch: (request: Request) => Promise<Response>;
   /** Aborts the requests that are running. */
@@ -98,7 +98,7 @@ export async function mcpHandler(options: McpHandlerOptions): Promise<McpHandler
     const sessions = (authInfo === undefined ? undefined : sessionsOf.get(authInfo)) ?? options.sessions;
     return createServer(sdk, { ...options, ...(sessions === undefined ? {} : { sessions }) });
   });
-  return {
+  return closeable({
     fetch: async (request) => {
       if (!isAllowedHost(request, allowedHosts)) return new Response("this host is not allowed", { status: 403 });
       let caller: unknown;
@@ -116,7 +116,7 @@ export async function mcpHandler(options: McpHandlerOptions): Promise<McpHandler
       return handler.fetch(request, { authInfo });
     },
     close: () => handler.close(),
-  };
+  } satisfies Omit<McpHandler, keyof Closeable>);
 }
 
 function isSessions(value: unknown): value is SessionsOfCaller {
@@ -138,11 +138,14 @@ function isAllowedHost({ headers, url }: Request, allowed: readonly string[]): b
  * Serves one client over the standard input and output of this process. Write nothing else to the standard output.
  * Rejects as {@link mcpHandler}.
  */
-export async function serveMcpStdio(options: McpServeOptions): Promise<{ readonly close: () => Promise<void> }> {
+export async function serveMcpStdio(
+  options: McpServeOptions,
+): Promise<Closeable & { readonly close: () => Promise<void> }> {
   checkOptions(options, false);
   const sdk = await loadServer();
   const { serveStdio } = await loadServerStdio();
-  return serveStdio(() => createServer(sdk, options));
+  const server = serveStdio(() => createServer(sdk, options));
+  return closeable({ close: () => server.close() });
 }
 
 function checkOptions({ agents = {}, sessions }: McpServeOptions, hasCallers: boolean): void {

@@ -3,7 +3,7 @@
 
 import type { Clock } from "../../core/clock/clock.ts";
 import type { Engine, Tool } from "../../core/engine/internal.ts";
-import type { Attachment, JsonObject, Message, ReplayPolicy } from "../../core/model/internal.ts";
+import type { Attachment, Closeable, JsonObject, Message, ReplayPolicy } from "../../core/model/internal.ts";
 import type { Runtime } from "../../durable/internal.ts";
 
 /**
@@ -147,7 +147,7 @@ export type McpElicitationResult =
   | { readonly action: "decline" | "cancel" };
 
 /** A connection to an MCP server. It reconnects when it is used after the connection was lost. */
-export type McpClient = {
+export type McpClient = Closeable & {
   /** The name of the options. */
   readonly name: string;
   /** The tools of the server, as of the last list that was read. Handlers stay valid when the list changes. */

@@ -3,6 +3,8 @@
 
 export * from "./index.ts";
 export * from "./words.ts";
+export type { Closeable } from "./closeable.ts";
+export { closeable } from "./closeable.ts";
 
 // call
 export type { ImageOperation } from "./call/image-operation.ts";

@@ -1,5 +1,6 @@
 // A process that Restate calls: an HTTP/2 server with the services of this folder, which keeps the sweeper running.
 
+import type { Closeable } from "../../core/model/internal.ts";
 import type { RestateIngress } from "./ingress.ts";
 import type { RestateServiceOptions } from "./service-context.ts";
 import type { RestateService } from "./services.ts";
@@ -7,6 +8,7 @@ import type { ServerHttp2Session } from "node:http2";
 
 import { startInterval } from "../../core/clock/timer.ts";
 import { systemClock } from "../../core/engine/internal.ts";
+import { closeable } from "../../core/model/internal.ts";
 import { startRestateSweeper } from "./ingress.ts";
 import { loadSdk } from "./sdk.ts";
 import { restateServices } from "./services.ts";
@@ -33,7 +35,7 @@ export type RestateServerOptions = RestateServiceOptions & {
 };
 
 /** A process that Restate can call. */
-export type RestateServer = {
+export type RestateServer = Closeable & {
   /** The TCP port. */
   readonly port: number;
   /** The URL of this process. */
@@ -99,9 +101,9 @@ export async function serveRestate(options: RestateServerOptions): Promise<Resta
     for (const session of connections) session.destroy();
     await closed;
   };
-  return {
+  return closeable({
     port: bound,
     url: `http://${host.includes(":") ? `[${host}]` : host}:${bound}`,
     close: ({ graceMs = 10_000 } = {}) => (closing ??= close(graceMs)),
-  };
+  } satisfies Omit<RestateServer, keyof Closeable>);
 }

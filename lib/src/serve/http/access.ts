@@ -37,7 +37,7 @@
 //   2. A rule of the program grants only with `true`. One that throws fails the request before anything was changed.
 //   3. `owns` and `decide` read no token of the caller.
 
-import type { JsonObject } from "../../core/model/internal.ts";
+import type { Closeable, JsonObject } from "../../core/model/internal.ts";
 import type { Runtime } from "../../durable/internal.ts";
 import type { Inspection } from "../inspect/internal.ts";
 import type { AccessRules } from "./access-rules.ts";
@@ -81,6 +81,7 @@ type OperatorVerb =
   | "drive"
   | "sweep"
   | "close"
+  | keyof Closeable
   | "tenant"
   | "tenants"
   | "deleteAll"

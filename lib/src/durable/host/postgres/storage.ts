@@ -15,10 +15,12 @@
 //                         read-only, such as a standby before its promotion, answers nothing: its rows may be older
 //                         than what was committed. The operation is tried again over a new connection
 
+import type { Closeable } from "../../../core/model/internal.ts";
 import type { HostStorage } from "../../rows/internal.ts";
 import type { PostgresOptions } from "./options.ts";
 
 import { startTimer } from "../../../core/clock/timer.ts";
+import { closeable } from "../../../core/model/internal.ts";
 import { checkBatch, checkQuery } from "../shared/access.ts";
 import { readOnlyError } from "../shared/read-only.ts";
 import { Watchers } from "../shared/watchers.ts";
@@ -30,17 +32,18 @@ import { schemaVersion } from "./schema.ts";
 import { messageRecords, SearchIndex } from "./search.ts";
 
 /** The storage that {@link postgresStorage} returns. */
-export type PostgresStorage = HostStorage & {
-  /**
-   * Connects and creates or migrates the tables now instead of with the first operation. Rejects with `RuntimeError` if
-   * that fails.
-   */
-  readonly open: () => Promise<PostgresInfo>;
-  /** Sends pending notifications and closes all connections that the storage opened. Later operations reject. */
-  readonly close: () => Promise<void>;
-  /** Counters since the storage was created. */
-  readonly statistics: () => PostgresStatistics;
-};
+export type PostgresStorage = HostStorage &
+  Closeable & {
+    /**
+     * Connects and creates or migrates the tables now instead of with the first operation. Rejects with `RuntimeError` if
+     * that fails.
+     */
+    readonly open: () => Promise<PostgresInfo>;
+    /** Sends pending notifications and closes all connections that the storage opened. Later operations reject. */
+    readonly close: () => Promise<void>;
+    /** Counters since the storage was created. */
+    readonly statistics: () => PostgresStatistics;
+  };
 
 /** What {@link PostgresStorage} has opened. */
 export type PostgresInfo = {
@@ -90,7 +93,7 @@ export function postgresStorage(options: PostgresOptions): PostgresStorage {
   let reads = 0;
   let writes = 0;
 
-  return {
+  return closeable({
     name,
     durability: "durable",
     ...(processConnection.liveness === null ? {} : { liveness: processConnection.liveness }),
@@ -152,5 +155,5 @@ export function postgresStorage(options: PostgresOptions): PostgresStorage {
       await database.close();
       stop();
     },
-  };
+  } satisfies Omit<PostgresStorage, keyof Closeable>);
 }

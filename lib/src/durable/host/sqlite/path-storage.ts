@@ -14,6 +14,7 @@
 //                         is lost, and every later operation rejects
 //   after close()         operations reject with `storage_failed`
 
+import type { Closeable } from "../../../core/model/internal.ts";
 import type { Batch, HostStorage, Query, Row, StorageSearch, TableSize, Written } from "../../rows/internal.ts";
 import type { SearchResult } from "../shared/search-steps.ts";
 import type { SqliteOptions } from "./options.ts";
@@ -22,7 +23,7 @@ import type { Outcome, ThreadReply, ThreadRequest, ThreadOptions, WriteRequest }
 import { resolve as absolute } from "node:path";
 import { Worker } from "node:worker_threads";
 
-import { MisuseError, RuntimeError } from "../../../core/model/internal.ts";
+import { closeable, MisuseError, RuntimeError } from "../../../core/model/internal.ts";
 import { checkBatch, checkQuery } from "../shared/access.ts";
 import { searchWith } from "../shared/search-steps.ts";
 import { Watchers } from "../shared/watchers.ts";
@@ -46,17 +47,18 @@ export type SqlitePathOptions = Omit<SqliteOptions, "clock"> & {
 };
 
 /** The storage that {@link sqliteStorage} returns for a path. */
-export type SqlitePathStorage = HostStorage & {
-  /**
-   * Opens the database now instead of with the first operation. Rejects if it cannot be opened. May be called several
-   * times.
-   */
-  readonly open: () => Promise<SqliteInfo>;
-  /** Finishes pending operations, closes the database and ends the thread. Later operations reject. */
-  readonly close: () => Promise<void>;
-  /** Counters since the storage was created. */
-  readonly statistics: () => SqliteStatistics;
-};
+export type SqlitePathStorage = HostStorage &
+  Closeable & {
+    /**
+     * Opens the database now instead of with the first operation. Rejects if it cannot be opened. May be called several
+     * times.
+     */
+    readonly open: () => Promise<SqliteInfo>;
+    /** Finishes pending operations, closes the database and ends the thread. Later operations reject. */
+    readonly close: () => Promise<void>;
+    /** Counters since the storage was created. */
+    readonly statistics: () => SqliteStatistics;
+  };
 
 /** What {@link SqlitePathStorage} has opened. */
 export type SqliteInfo = {
@@ -98,7 +100,7 @@ export function pathStorage(options: SqlitePathOptions): SqlitePathStorage {
   const thread = new DatabaseThread({ ...checked, path: file, storage: name, driver: driverName }, () =>
     watchers.notify(null),
   );
-  return {
+  return closeable({
     name,
     durability: inMemory ? "volatile" : "durable",
     liveness: processLiveness(),
@@ -123,7 +125,7 @@ export function pathStorage(options: SqlitePathOptions): SqlitePathStorage {
     ...(checked.search ? { search: searchWith((search) => thread.search(search)) } : {}),
     statistics: () => thread.statistics(),
     close: () => thread.close(),
-  };
+  } satisfies Omit<SqlitePathStorage, keyof Closeable>);
 }
 
 /** A request without an outcome. */

@@ -101,7 +101,7 @@ export const kernelMutations: readonly Mutation[] = [
     {
       rows: ["lash 4"],
       defect: "a model call has no failure response",
-      from: '    model_failed: { apply: modelFailed, next: ["ended"] },\n',
+      from: '    model_failed: { apply: modelFailed, next: ["awaiting_model", "awaiting_compaction", "ended"] },\n',
       to: "",
     },
   ]),
@@ -197,8 +197,8 @@ export const kernelMutations: readonly Mutation[] = [
     {
       rows: ["lash 3", "lash 6", "lash 67"],
       defect: "the number of a step is random",
-      from: "    this.update({ step: step + 1, runOffset: runOffset + free,",
-      to: "    this.update({ step: Math.floor(Math.random() * 1e9), runOffset: runOffset + free,",
+      from: "      step: step + 1,\n      runOffset: runOffset + free,",
+      to: "      step: Math.floor(Math.random() * 1e9),\n      runOffset: runOffset + free,",
     },
   ]),
   ...inFile("lib/src/core/kernel/machine/batch.ts", [

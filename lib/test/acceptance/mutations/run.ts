@@ -31,8 +31,8 @@ export const runMutations: readonly Mutation[] = [
     {
       rows: ["allm 71", "allm 124"],
       defect: "chat collects without the last step",
-      from: "  return collector.chatResult();\n",
-      to: "  const { steps, ...result } = collector.chatResult();\n  return { ...result, steps: steps.slice(0, -1) };\n",
+      from: "  const result = collector.chatResult();\n",
+      to: "  const whole = collector.chatResult();\n  const result = { ...whole, steps: whole.steps.slice(0, -1) };\n",
     },
     {
       rows: ["allm 72"],
@@ -43,8 +43,8 @@ export const runMutations: readonly Mutation[] = [
     {
       rows: ["allm 43"],
       defect: "generate throws for an error during the stream",
-      from: "  return collector.reply();\n}",
-      to: "  const { error } = collector.reply();\n  if (error !== null) throw errorFromFailure(error);\n  return collector.reply();\n}",
+      from: "  const reply = collector.reply();\n",
+      to: "  const reply = collector.reply();\n  if (reply.error !== null) throw errorFromFailure(reply.error);\n",
     },
     {
       rows: ["allm 59"],
@@ -189,7 +189,7 @@ export const runMutations: readonly Mutation[] = [
     {
       rows: ["allm 64"],
       defect: "haltWhen is not asked",
-      from: "(await plan.options.haltWhen?.(lastStep)) === true",
+      from: "(await plan.options.haltWhen?.(step)) === true",
       to: "plan.options.haltWhen === undefined",
     },
     {
@@ -339,14 +339,14 @@ export const runMutations: readonly Mutation[] = [
     {
       rows: ["allm 73"],
       defect: "start accepts any input",
-      from: '  const message = "must be a session, a thread, messages or text";\n',
-      to: '  if (input !== undefined) return newSession({ context: engine.context });\n  const message = "must be a session, a thread, messages or text";\n',
+      from: '  const message = "must be a session, a thread, messages, a message or text";\n',
+      to: '  if (input !== undefined) return newSession({ context: engine.context });\n  const message = "must be a session, a thread, messages, a message or text";\n',
     },
     {
       rows: ["allm 74"],
       defect: "reply drops the text",
-      from: "return runSession(engine, addUserMessage(session, user(text)), options);",
-      to: "return runSession(engine, addUserMessage(session, user(`${text}.`)), options);",
+      from: 'typeof message === "string" ? user(message) : message',
+      to: 'typeof message === "string" ? user(`${message}.`) : message',
     },
     {
       rows: ["allm 81"],

@@ -68,7 +68,7 @@ export const runtimeMutations: readonly Mutation[] = [
     {
       rows: ["lash 86"],
       defect: "a token works twice",
-      from: 'if (stored.usedAt !== null) return { type: "already_completed" };',
+      from: 'if (stored.usedAt !== null) return { type: "already_completed", ...named };',
       to: "void stored.usedAt;",
     },
   ]),

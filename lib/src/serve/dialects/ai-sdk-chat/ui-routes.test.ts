@@ -1,5 +1,7 @@
 // The AI SDK's chat over the HTTP handler: routes, authentication and frames.
 
+import type { Runtime } from "everturn/runtime";
+
 import {
   DefaultChatTransport,
   lastAssistantMessageIsCompleteWithApprovalResponses,
@@ -75,13 +77,17 @@ describe("the AI SDK's chat over the HTTP handler", () => {
     const engines = { default: engine({ adapter: fake({ scripts }), model: "fake:m", tools: [pay] }) };
     const sessions = runtime({ host: memoryStorage(), engines });
     const deciders: unknown[] = [];
-    const decide: typeof sessions.decide = (id, call, decision, options) => {
-      deciders.push(decision.by);
-      return sessions.decide(id, call, decision, options);
-    };
+    const watched = (made: Runtime): Runtime => ({
+      ...made,
+      actedBy: (actor) => watched(made.actedBy(actor)),
+      decide: (id, call, decision, options) => {
+        deciders.push(decision.by);
+        return made.decide(id, call, decision, options);
+      },
+    });
     const auth = [{ token, name: "ada", operator: true }];
     const { chat, load, answers } = clientOf(
-      createHandler({ dialects: chatDialects, sessions: { ...sessions, decide }, auth }),
+      createHandler({ dialects: chatDialects, sessions: watched(sessions), auth }),
     );
     // A page of a new chat loads it: the console of the browser shows no failed request.
     expect(await load()).toEqual({

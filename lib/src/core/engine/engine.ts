@@ -288,7 +288,7 @@ export function checkTools(caller: string, tools: unknown): void {
   if (!Array.isArray(tools)) throw invalidArgument(`${caller}: tools must be a list of tools`, ["tools"]);
   const index = tools.findIndex((each) => !isTool(each));
   if (index === -1) return;
-  throw invalidArgument(`${caller}: tools[${index}] must be a tool, the value of tool({ … })`, ["tools", index]);
+  throw invalidArgument(`${caller}: tools[${index}] must be a tool, the value of tool({ … })`, ["tools"]);
 }
 
 function isTool(value: unknown): boolean {

@@ -10,5 +10,7 @@ export async function chat(
 ): Promise<number> {
   const { runChat } = await import("../chat/index.ts");
   const colours = context.out.enabled;
-  return withWorkspace(context, (workspace) => runChat(workspace, { ...options, colours }));
+  // The chat shows the failure of a turn in the conversation.
+  const onTurnFailure = () => undefined;
+  return withWorkspace(context, (workspace) => runChat(workspace, { ...options, colours }), { onTurnFailure });
 }

@@ -77,7 +77,9 @@ export async function run(context: CommandContext, request: RunRequest): Promise
     reportEnd(context, end, request, output !== null);
     return exitCodeOf(end);
   };
-  return withWorkspace(context, use, request.quiet ? { onWarning: () => undefined } : {});
+  // The report of the run names the failure of its turn.
+  const silent = () => undefined;
+  return withWorkspace(context, use, { onTurnFailure: silent, ...(request.quiet ? { onWarning: silent } : {}) });
 }
 
 /** The words of the command line, then the piped input after an empty line. */

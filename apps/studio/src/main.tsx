@@ -12,9 +12,11 @@ import "./styles/session.css";
 import "./styles/conversation.css";
 import { App } from "./app.tsx";
 import { takeLink } from "./data/link-login.ts";
+import { takeTenant } from "./route.ts";
 import { applyTheme } from "./shell/theme.ts";
 
 takeLink();
+takeTenant(location.search);
 applyTheme();
 
 const root = document.querySelector("#root");

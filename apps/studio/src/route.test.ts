@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { hrefOf, parseRoute, sessionRoute } from "./route.ts";
+import { hrefOf, parseRoute, sessionRoute, takeTenant } from "./route.ts";
 
 function parsed(href: string) {
   const { pathname, search } = new URL(href, "http://localhost");
@@ -20,6 +20,18 @@ test("every route is read back from its URL", () => {
   ]) {
     expect(parsed(hrefOf(route))).toEqual(route);
   }
+});
+
+test("every URL names the tenant that is shown, or the one that is asked for", () => {
+  takeTenant("?tenant=shop%20%26%20co&turn=t1");
+  const route = sessionRoute("s", { turnId: "t1" });
+  expect(hrefOf({ view: "waiting" })).toMatch(/waiting\?tenant=shop\+%26\+co$/);
+  expect(new URL(hrefOf(route), "http://localhost").searchParams.get("tenant")).toBe("shop & co");
+  expect(parsed(hrefOf(route))).toEqual(route);
+  expect(hrefOf({ view: "sessions" }, "other")).toMatch(/\/\?tenant=other$/);
+  expect(hrefOf({ view: "overview" }, "")).toMatch(/overview$/);
+  takeTenant("?tenant=");
+  expect(hrefOf({ view: "sessions" })).not.toContain("?");
 });
 
 test("numbers that are none and paths that are unknown are ignored", () => {

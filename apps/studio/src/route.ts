@@ -29,6 +29,21 @@ export type SessionRoute = {
 
 const base = import.meta.env.BASE_URL;
 
+/** The tenant that the page shows; `null`: that of the key. */
+let shown: string | null = null;
+
+/**
+ * Takes the tenant of the address (`?tenant=`), which every URL of the page then has. It stays while the document lives,
+ * so nothing that is cached or typed belongs to another tenant. A switch loads the page.
+ */
+export function takeTenant(search: string): void {
+  shown = new URLSearchParams(search).get("tenant") || null;
+}
+
+export function shownTenant(): string | null {
+  return shown;
+}
+
 /** Parses the path and query of a URL. Unknown paths are the list of sessions. */
 export function parseRoute(pathname: string, search: string): Route {
   const [view = "", ...rest] = pathname.startsWith(base) ? pathname.slice(base.length).split("/") : [];
@@ -61,11 +76,12 @@ export function parseRoute(pathname: string, search: string): Route {
   }
 }
 
-/** The URL of a route. */
-export function hrefOf(route: Route): string {
+/** The URL of a route, in the tenant that is shown or in another one. */
+export function hrefOf(route: Route, tenant: string | null = shown): string {
+  const queryOf = (fields: QueryFields): string => queryText({ ...fields, tenant: tenant || null });
   switch (route.view) {
     case "sessions":
-      return base;
+      return base + queryOf({});
     case "session": {
       const { sessionId, turnId, effect, message, at } = route;
       return `${base}s/${encodeURIComponent(sessionId)}${queryOf({ turn: turnId, effect, message, at })}`;
@@ -77,7 +93,7 @@ export function hrefOf(route: Route): string {
     case "waiting":
     case "overview":
     case "replay":
-      return `${base}${route.view}`;
+      return `${base}${route.view}${queryOf({})}`;
   }
 }
 
@@ -111,7 +127,9 @@ function subscribe(changed: () => void): () => void {
   };
 }
 
-function queryOf(fields: { readonly [name: string]: string | number | null }): string {
+type QueryFields = { readonly [name: string]: string | number | null };
+
+function queryText(fields: QueryFields): string {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(fields)) if (value !== null) query.set(name, `${value}`);
   return query.size === 0 ? "" : `?${query}`;

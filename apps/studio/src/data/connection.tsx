@@ -7,8 +7,10 @@ import type { ReactNode } from "react";
 import { ClientError, createClient, createInspector } from "everturn/client";
 import { createContext, useCallback, useContext, useEffect, useMemo, useState } from "react";
 
+import { shownTenant, takeTenant } from "../route.ts";
 import { forgetLink, logInByLink } from "./link-login.ts";
 import { trackedFetch } from "./online.ts";
+import { tenantHeaders } from "./tenant-headers.ts";
 
 /** What views need to talk to the server. */
 export type Connection = {
@@ -37,6 +39,17 @@ export type ConnectionState =
 
 type Clients = Pick<Connection, "client" | "inspector">;
 
+/** The clients of a token, which act in a tenant; `null`: in that of the key. */
+function clientsOf(token: string | null, tenant: string | null): Clients {
+  const options = {
+    url: location.origin,
+    fetch: trackedFetch,
+    ...(token === null ? {} : { token }),
+    headers: tenantHeaders(tenant),
+  };
+  return { client: createClient(options), inspector: createInspector(options) };
+}
+
 /** The token is kept for the tab only: session storage is not shared with other tabs, and is removed with the tab. */
 const tokenKey = "everturn-token";
 
@@ -58,10 +71,6 @@ export function ConnectionProvider({
   const [state, setState] = useState<ConnectionState>({ type: "connecting" });
   const [server, setServer] = useState<ServerView | null>(null);
   const [attempt, setAttempt] = useState(0);
-  const clients = useMemo((): Clients => {
-    const options = { url: location.origin, fetch: trackedFetch, ...(token === null ? {} : { token }) };
-    return { client: createClient(options), inspector: createInspector(options) };
-  }, [token]);
 
   useEffect(() => {
     const aborting = new AbortController();
@@ -74,9 +83,11 @@ export function ConnectionProvider({
         isLinkRejected = link === "rejected";
         // The effect runs again with the token of the link.
         if (link !== null && link !== "rejected" && link.token !== token) return setToken(link.token);
-        const view = await clients.inspector.server({ signal: aborting.signal });
+        const view = await clientsOf(token, null).inspector.server({ signal: aborting.signal });
         if (token !== null) sessionStorage.setItem(tokenKey, token);
-        setServer(view);
+        // The link of an operator shows the tenant of the key to others.
+        if (!view.tenants) takeTenant("");
+        setServer({ ...view, tenant: shownTenant() ?? view.tenant });
       } catch (error) {
         if (aborting.signal.aborted) return;
         setServer(null);
@@ -85,7 +96,7 @@ export function ConnectionProvider({
     };
     void ask();
     return () => aborting.abort();
-  }, [clients, token, attempt]);
+  }, [token, attempt]);
 
   const logOut = useCallback(() => {
     forgetLink();
@@ -94,8 +105,8 @@ export function ConnectionProvider({
     setToken(null);
   }, []);
   const connection = useMemo(
-    () => (server === null ? null : { ...clients, server, logOut }),
-    [clients, server, logOut],
+    () => (server === null ? null : { ...clientsOf(token, shownTenant()), server, logOut }),
+    [token, server, logOut],
   );
   if (connection === null) {
     return render(state, { logIn: setToken, retry: () => setAttempt((count) => count + 1) });

@@ -8,6 +8,7 @@ import { describe, expect, test } from "vitest";
 
 import { supportCase, usageFixture } from "../../test/turn-fixture.ts";
 import { curlOf, curlOfUserMessage } from "../parts/take-out.ts";
+import { takeTenant } from "../route.ts";
 import { journalOf, requestOf, responseOf } from "./effect-parts.ts";
 import { EffectView } from "./effect-view.tsx";
 import { JsonTree } from "./json-tree.tsx";
@@ -127,4 +128,13 @@ test("an effect shows its kind, its attempts and what a crash does", () => {
   expect(html).toContain("412 ms");
   expect(html).toContain("Attempts 2");
   expect(html).toContain("nothing is sent to the model twice");
+});
+
+test("a command acts in the tenant that is shown", () => {
+  takeTenant(`?tenant=${encodeURIComponent("ada's shop ü")}`);
+  expect(curlOf("http://localhost:4242", ["sessions", "s1"])).toContain(
+    `-H 'Everturn-Tenant: ada'\\''s%20shop%20%C3%BC' \\\n`,
+  );
+  takeTenant("");
+  expect(curlOf("http://localhost:4242", ["sessions", "s1"])).not.toContain("Everturn-Tenant");
 });

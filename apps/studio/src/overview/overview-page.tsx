@@ -11,7 +11,9 @@ import { useState } from "react";
 import { useConnection } from "../data/connection.tsx";
 import { useQuery } from "../data/query.ts";
 import { cost, count, dateTime, duration, percent } from "../parts/format.ts";
+import { hrefOf } from "../route.ts";
 import { Button, Toggle } from "../shell/button.tsx";
+import { tenantName } from "../shell/tenant-switch.tsx";
 import { useTitle } from "../shell/title.ts";
 import { Attention } from "./attention.tsx";
 import { BarChart } from "./chart.tsx";
@@ -59,7 +61,9 @@ export function OverviewPage(): ReactNode {
           ))}
         </div>
         <span className="spacer" />
-        {server.tenant !== "" && <span className="muted">tenant {server.tenant}</span>}
+        {server.tenant !== "" && (
+          <span className="muted">{`tenant ${tenantName(server.tenant)}${server.tenants ? "; the sums are those of all tenants" : ""}`}</span>
+        )}
       </div>
       {error !== null && (
         <p className="notice bad" role="alert">
@@ -79,6 +83,7 @@ export function OverviewPage(): ReactNode {
 }
 
 function Sums({ overview }: { readonly overview: Overview }): ReactNode {
+  const { server } = useConnection();
   const { total, buckets, from, until, bucketMs } = overview;
   const bars = (valuesOf: (sum: OverviewSum) => Bar["values"]): readonly Bar[] =>
     buckets.map((bucket) => ({ at: bucket.at, label: dateTime(bucket.at), values: valuesOf(bucket) }));
@@ -163,7 +168,12 @@ function Sums({ overview }: { readonly overview: Overview }): ReactNode {
         <SumTable title="Engines" rows={overview.engines} />
         <ToolTable rows={overview.tools} />
         {(overview.tenants.length > 1 || (overview.tenants[0]?.name ?? "") !== "") && (
-          <SumTable title="Tenants" rows={overview.tenants} unnamed="default tenant" />
+          <SumTable
+            title="Tenants"
+            rows={overview.tenants}
+            unnamed="default tenant"
+            hrefOfRow={(name) => (server.tenants ? hrefOf({ view: "overview" }, name) : null)}
+          />
         )}
       </div>
     </>

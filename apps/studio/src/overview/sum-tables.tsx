@@ -10,10 +10,13 @@ export function SumTable({
   title,
   rows,
   unnamed = "",
+  hrefOfRow = noLink,
 }: {
   readonly title: string;
   readonly rows: Overview["engines"];
   readonly unnamed?: string;
+  /** The address that a name links to. Default: none. */
+  readonly hrefOfRow?: (name: string) => string | null;
 }): ReactNode {
   return (
     <Table
@@ -22,6 +25,7 @@ export function SumTable({
       columns={["turns", "failed", "median", "95 %", "tokens", "cost"]}
       rows={rows.map((row) => ({
         name: row.name === "" ? unnamed : row.name,
+        href: hrefOfRow(row.name),
         cells: [
           count(row.turns),
           share((row.outcomes["failed"] ?? 0) + (row.outcomes["parked"] ?? 0), row.turns),
@@ -44,13 +48,18 @@ export function ToolTable({ rows }: { readonly rows: readonly ToolSum[] }): Reac
       columns={["calls", "failed", "median", "95 %"]}
       rows={rows.map(({ name, calls, failed, duration: times }) => ({
         name,
+        href: null,
         cells: [count(calls), share(failed, calls), timeOf(times.p50), timeOf(times.p95)],
       }))}
     />
   );
 }
 
-type TableRow = { readonly name: string; readonly cells: readonly string[] };
+function noLink(): null {
+  return null;
+}
+
+type TableRow = { readonly name: string; readonly href: string | null; readonly cells: readonly string[] };
 
 function Table({
   title,
@@ -82,10 +91,16 @@ function Table({
               </tr>
             </thead>
             <tbody>
-              {rows.map(({ name, cells }) => (
+              {rows.map(({ name, href, cells }) => (
                 <tr key={name}>
                   <th scope="row" title={name}>
-                    <bdi>{name}</bdi>
+                    {href === null ? (
+                      <bdi>{name}</bdi>
+                    ) : (
+                      <a href={href}>
+                        <bdi>{name}</bdi>
+                      </a>
+                    )}
                   </th>
                   {cells.map((cell, index) => (
                     <td key={columns[index]}>{cell}</td>

@@ -6,7 +6,7 @@ import { useConnection } from "../data/connection.tsx";
 import { useQuery } from "../data/query.ts";
 import { ago, count, duration } from "../parts/format.ts";
 import { visibleName } from "../parts/text.ts";
-import { sessionRoute } from "../route.ts";
+import { hrefOf, sessionRoute } from "../route.ts";
 import { Link } from "../shell/link.tsx";
 
 export function Workers(): ReactNode {
@@ -35,6 +35,10 @@ export function Workers(): ReactNode {
                   <Link to={sessionRoute(sessionId, { turnId })}>
                     <bdi>{sessionId}</bdi>
                   </Link>
+                ) : server.tenants ? (
+                  <a href={hrefOf(sessionRoute(sessionId, { turnId }), tenant)}>
+                    <bdi>{`${tenant}/${sessionId}`}</bdi>
+                  </a>
                 ) : (
                   <bdi>{`${tenant}/${sessionId}`}</bdi>
                 )}

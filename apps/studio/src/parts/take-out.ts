@@ -4,6 +4,9 @@
 import type { EverturnClient } from "everturn/client";
 import type { Json, UserMessage } from "everturn/model";
 
+import { tenantHeaders } from "../data/tenant-headers.ts";
+import { shownTenant } from "../route.ts";
+
 /** Reads the record of a turn and saves it as a file. */
 export async function exportTurn(client: EverturnClient, sessionId: string, turnId: string): Promise<void> {
   const record = await client.export(sessionId, turnId);
@@ -37,7 +40,10 @@ export function curlOfUserMessage(
 }
 
 function command(url: string, more: readonly string[]): string {
-  return ["curl", '-H "Authorization: Bearer $EVERTURN_TOKEN"', ...more, quoted(url)].join(" \\\n  ");
+  const tenant = Object.entries(tenantHeaders(shownTenant())).map(
+    ([name, value]) => `-H ${quoted(`${name}: ${value}`)}`,
+  );
+  return ["curl", '-H "Authorization: Bearer $EVERTURN_TOKEN"', ...tenant, ...more, quoted(url)].join(" \\\n  ");
 }
 
 /** A text as one word of a POSIX shell: in single quotes, in which nothing is expanded. */

@@ -2,9 +2,14 @@
 // others, so nothing deletes them without a click: the next visit of the playground lists them with one button to
 // delete them.
 
+import { shownTenant } from "../route.ts";
 import { readStored, writeStored } from "../shell/stored.ts";
 
-const storedKey = "everturn-playground-runs";
+/** Each tenant has a list of its own. */
+function storedKey(): string {
+  const tenant = shownTenant();
+  return tenant === null ? "everturn-playground-runs" : `everturn-playground-runs:${tenant}`;
+}
 const maxRuns = 200;
 
 /** Reads the stored list. A text that is no list of ids is an empty list. */
@@ -19,7 +24,7 @@ export function parseRuns(text: string | null): readonly string[] {
 
 /** The ids of the sessions of these runs, oldest first. */
 export function unkeptRuns(): readonly string[] {
-  return parseRuns(readStored(storedKey));
+  return parseRuns(readStored(storedKey()));
 }
 
 /** Remembers a run that has begun. */
@@ -33,5 +38,5 @@ export function forgetRuns(sessionIds: readonly string[]): void {
 }
 
 function write(runs: readonly string[]): void {
-  writeStored(storedKey, JSON.stringify(runs.slice(-maxRuns)));
+  writeStored(storedKey(), JSON.stringify(runs.slice(-maxRuns)));
 }

@@ -3,6 +3,7 @@
 
 import type { SessionSummary } from "../data/types.ts";
 import type { LoadedSessions } from "./merge-sessions.ts";
+import type { ServerView } from "everturn/client";
 import type { ReactNode, RefObject } from "react";
 
 import { useVirtualizer } from "@tanstack/react-virtual";
@@ -17,6 +18,7 @@ import { navigate, sessionRoute } from "../route.ts";
 import { Button, IconButton, Toggle } from "../shell/button.tsx";
 import { Link } from "../shell/link.tsx";
 import { Confirm } from "../shell/modal.tsx";
+import { tenantName } from "../shell/tenant-switch.tsx";
 import { notify, notifyError } from "../shell/toasts.tsx";
 import { appendPage, mergeFirstPage } from "./merge-sessions.ts";
 import { firstWaitingCall, matchesFilter, pathOf, statusOf, titleOf } from "./session-label.ts";
@@ -38,7 +40,7 @@ const filters = [
 type SessionFilter = (typeof filters)[number]["name"];
 
 export function SessionList({ selected }: { readonly selected: string | null }): ReactNode {
-  const { client } = useConnection();
+  const { client, server } = useConnection();
   const [filter, setFilter] = useState<SessionFilter>("all");
   const [engine, setEngine] = useState("");
   const [marked, setMarked] = useState<ReadonlySet<string> | null>(null);
@@ -104,6 +106,11 @@ export function SessionList({ selected }: { readonly selected: string | null }):
           <MarkedActions marked={marked} items={items} change={setMarked} confirmDeletion={() => setConfirming(true)} />
         )}
       </div>
+      {server.tenant !== "" && (
+        <p className="list-tenant muted">
+          Tenant <b>{tenantName(server.tenant)}</b>
+        </p>
+      )}
       {loaded !== null && loaded.unseen.length > 0 && (
         <button type="button" className="unseen" onClick={showUnseen}>
           ↑ {sessionCount(loaded.unseen.length)} changed
@@ -125,7 +132,7 @@ export function SessionList({ selected }: { readonly selected: string | null }):
         </p>
       )}
       {loaded !== null && items.length === 0 && (
-        <p className="list-note muted">{filter === "all" && engine === "" ? "No sessions yet" : "None"}</p>
+        <p className="list-note muted">{filter === "all" && engine === "" ? emptyText(server) : "None"}</p>
       )}
       {isConfirming && marked !== null && (
         <Confirm
@@ -138,6 +145,11 @@ export function SessionList({ selected }: { readonly selected: string | null }):
       )}
     </>
   );
+}
+
+/** What an empty list says. A caller that reaches tenants must not read that there are no sessions at all. */
+function emptyText({ tenant, tenants }: ServerView): string {
+  return tenants ? `No sessions in ${tenant === "" ? "" : "tenant "}${tenantName(tenant)}` : "No sessions yet";
 }
 
 /** A button for each filter, with the number of sessions that run and that wait. */

@@ -17,6 +17,7 @@ import { useShortcuts, withModifier } from "./keyboard.ts";
 import { Link } from "./link.tsx";
 import { Logo } from "./logo.tsx";
 import { Palette, usePaletteShortcut } from "./palette.tsx";
+import { TenantSwitch } from "./tenant-switch.tsx";
 import { nextTheme, setTheme, useTheme } from "./theme.ts";
 
 const themeSigns = { system: "◐", light: "☀", dark: "☾" };
@@ -46,6 +47,7 @@ export function Header(): ReactNode {
         </span>
         <span className="kbd">{withModifier("K")}</span>
       </button>
+      <TenantSwitch />
       <HostState />
       <IconButton
         look="theme"

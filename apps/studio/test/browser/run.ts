@@ -29,6 +29,7 @@ import { keyboardFlows } from "./flows/keyboard.ts";
 import { linkFlows } from "./flows/links-and-copies.ts";
 import { messageFlows } from "./flows/messages.ts";
 import { storedNoteFlows } from "./flows/stored-notes.ts";
+import { tenantFlows } from "./flows/tenants.ts";
 import { waitingFlows } from "./flows/waiting-calls.ts";
 import { checkHostileContent } from "./hostile.ts";
 import { checkLooks } from "./looks.ts";
@@ -47,6 +48,7 @@ const flows: readonly Flow[] = [
   ...forkFlows,
   ...linkFlows,
   ...accessFlows,
+  ...tenantFlows,
   ...keyboardFlows,
   ...accessibilityFlows,
   ...hostFlows,

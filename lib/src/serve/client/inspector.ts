@@ -14,7 +14,7 @@ import type {
 import type { ServerView } from "../contract/internal.ts";
 import type { CallOptions, ClientOptions, PageOptions } from "./types.ts";
 
-import { inspectionOperations } from "../contract/internal.ts";
+import { adminOperations, inspectionOperations } from "../contract/internal.ts";
 import { call, senderOf } from "./requests.ts";
 
 /** Reads what a server knows about its turns, engines and workers. {@link createInspector} creates it. */
@@ -37,6 +37,8 @@ export type Inspector = {
   readonly overview: (options?: CallOptions & { readonly from?: number; readonly until?: number }) => Promise<Overview>;
   /** The processes that drive turns. Only for operators. */
   readonly workers: (options?: CallOptions) => Promise<readonly WorkerView[]>;
+  /** A page of the tenants that have sessions. Only if `tenants` of {@link ServerView} says so. */
+  readonly tenants: (options?: PageOptions) => Promise<Page<string>>;
   /** Messages that contain all words of a query, of the newest sessions first. Only if the storage offers it. */
   readonly search: (text: string, options?: CallOptions & { readonly limit?: number }) => Promise<readonly SearchHit[]>;
   /** Starts a prepared conversation of the offline model and returns its session. */
@@ -67,6 +69,7 @@ export function createInspector(options: ClientOptions): Inspector {
       call(sender, operations.getEffect, [sessionId, turnId, `${ordinal}`], options),
     overview: async (options) => call(sender, operations.getOverview, [], options),
     workers: async (options) => (await call(sender, operations.listWorkers, [], options)).items,
+    tenants: async (options) => call(sender, adminOperations.listTenants, [], options),
     search: async (text, options) => (await call(sender, operations.searchMessages, [], { q: text, ...options })).items,
     startScenario: async (name, options) => call(sender, operations.startScenario, [name], options),
   };

@@ -55,12 +55,19 @@ const inspectorFunctions: { readonly [operation: string]: keyof Inspector } = {
   getTimeline: "timeline",
   getEffect: "effect",
   listWorkers: "workers",
+  listTenants: "tenants",
   startScenario: "startScenario",
 };
 
 /** Operations without a verb, and why. */
 const withoutVerb: { readonly [operation: string]: string } = {
   openapi: "a description for client generators",
+  listKeys: "for tools of operators",
+  createKey: "for tools of operators",
+  rotateKey: "for tools of operators",
+  revokeKey: "for tools of operators",
+  listAudit: "for tools of operators",
+  deleteSessions: "for tools of operators",
   runAgUi: "for clients of AG-UI",
   postUiChat: "for the AI SDK's own client",
   resumeUiChat: "for the AI SDK's own client",
@@ -78,6 +85,7 @@ const handler: ReturnType<typeof createHandler> = handlerOf({
   dialects: allDialects({ small: agent }),
   records: true,
   inspect: true,
+  admin: true,
 });
 
 type OpenApiDocument = {

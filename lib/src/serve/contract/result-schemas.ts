@@ -132,7 +132,7 @@ export const resultSchemas: { readonly [N in keyof Results]: Described<Results[N
       version: text,
       storage: orNull(text),
       durability: words(["durable", "volatile"]),
-      "search operator": flag,
+      "search operator tenants": flag,
       tenant: text,
       allow: list(text),
       records: flag,

@@ -12,6 +12,11 @@ export type ServerView = {
   readonly search: boolean;
   /** Whether the caller sees the workers, and the sums of all tenants. */
   readonly operator: boolean;
+  /**
+   * Whether the caller lists tenants (`GET /tenants`) and acts in them (`Everturn-Tenant`). False if the request names
+   * one.
+   */
+  readonly tenants: boolean;
   /** The tenant of the caller; empty: the default tenant. */
   readonly tenant: string;
   /** Turn options that callers may set. */

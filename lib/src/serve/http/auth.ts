@@ -302,6 +302,11 @@ export function hasScope({ scopes: listed, operator }: Caller, scope: Scope): bo
   return listed === undefined ? scope !== "admin" || operator === true : listed.includes(scope);
 }
 
+/** Whether the caller reaches the sessions of every tenant: an operator that names none, with the scope `admin`. */
+export function reachesTenants(caller: Caller): boolean {
+  return caller.operator === true && caller.tenant === undefined && hasScope(caller, "admin");
+}
+
 /** Throws 403 if the caller lacks a scope. */
 export function checkScope(caller: Caller, scope: Scope): void {
   if (hasScope(caller, scope)) return;

@@ -82,7 +82,7 @@ import {
 import { inspection } from "../inspect/internal.ts";
 import { checkedRules } from "./access-rules.ts";
 import { callerAccess } from "./access.ts";
-import { authenticator, checkScope, hasScope } from "./auth.ts";
+import { authenticator, checkScope, hasScope, reachesTenants } from "./auth.ts";
 import { ByteBudget } from "./byte-budget.ts";
 import { contentPolicy } from "./content-policy.ts";
 import { dialectRoutes } from "./dialect.ts";
@@ -268,7 +268,11 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
     ...(records ? routesOf(recordOperations, parts, recordImplementations) : []),
     ...(inspect === false
       ? []
-      : routesOf(inspectionOperations, parts, inspectionImplementations(inspected, inspect, { allow, records }))),
+      : routesOf(
+          inspectionOperations,
+          parts,
+          inspectionImplementations(inspected, inspect, { allow, records, admin: keys !== null }),
+        )),
     ...(keys === null ? [] : routesOf(adminOperations, parts, adminImplementations(keys, sessions))),
   ];
   const processRoutes = routesOf(processOperations, parts, {
@@ -438,7 +442,7 @@ function inNamedTenant(authenticated: Authenticated, { headers }: Request, maxLe
   const named = headers.get(tenantHeader);
   if (named === null) return authenticated;
   const { caller } = authenticated;
-  if (caller.operator !== true || caller.tenant !== undefined || !hasScope(caller, "admin")) {
+  if (!reachesTenants(caller)) {
     throw new HttpError(
       "forbidden",
       "only operators that name no tenant and have the scope admin act in other tenants (Everturn-Tenant)",

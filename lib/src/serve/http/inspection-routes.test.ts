@@ -97,12 +97,37 @@ describe("GET /server", () => {
       durability: "volatile",
       search: false,
       operator: true,
+      tenants: false,
       tenant: "",
       allow: ["temperature"],
       records: false,
       scenarios: [{ name: "hello", title: "Hello", description: "Says hello." }],
     });
     expect(await inspector(caller).server()).toEqual({ ...server, operator: false, tenant: "acme", scenarios: [] });
+  });
+
+  test("says who may list tenants and act in them", async () => {
+    const keys = [
+      { token: operator, operator: true },
+      { token: "the-token-of-a-tenant", operator: true, tenant: "acme" },
+      { token: "the-token-of-a-limited", operator: true, engines: ["default"] },
+      { token: "the-token-of-a-reader", operator: true, scopes: ["read"] as const },
+      { token: caller },
+    ];
+    const { inspector, client } = world({ admin: true }, keys);
+    await (
+      await client(caller).start("hi", { id: "s1" })
+    ).result;
+    const allowed = new Map<string, boolean>();
+    for (const { token } of keys) {
+      const { tenants } = await inspector(token).server();
+      allowed.set(token, tenants);
+      const listed = inspector(token).tenants();
+      if (tenants) expect(await listed).toEqual({ items: [""], next: null });
+      else await expect(listed).rejects.toMatchObject({ reason: "forbidden" });
+    }
+    expect([...allowed].filter(([, tenants]) => tenants)).toEqual([[operator, true]]);
+    expect((await world({}, keys).inspector(operator).server()).tenants).toBe(false);
   });
 
   test("every caller is an operator without authentication", async () => {

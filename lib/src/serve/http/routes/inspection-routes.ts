@@ -23,6 +23,7 @@ import type { AllowedOption } from "./turn-options.ts";
 import { MisuseError, RuntimeError } from "../../../core/model/internal.ts";
 import { isObject } from "../../../core/model/parse/reading.ts";
 import { wholeNumber } from "../../contract/internal.ts";
+import { reachesTenants } from "../auth.ts";
 import { publicToolMessage, redactedRecord } from "../failure.ts";
 import { libraryVersion } from "../openapi/openapi.ts";
 import { jsonText } from "./route.ts";
@@ -49,13 +50,13 @@ export type Scenario = ScenarioView & {
 const turnsPerRead = 4;
 
 /** The options of the handler that `GET /server` reports. */
-type HandlerSettings = { readonly allow: readonly AllowedOption[]; readonly records: boolean };
+type HandlerSettings = { readonly allow: readonly AllowedOption[]; readonly records: boolean; readonly admin: boolean };
 
 /** The inspection operations. Throws `MisuseError` if two scenarios have the same name. */
 export function inspectionImplementations(
   reader: Inspection,
   { storage = null, scenarios = [] }: { readonly storage?: string | null; readonly scenarios?: readonly Scenario[] },
-  { allow, records }: HandlerSettings,
+  { allow, records, admin }: HandlerSettings,
 ): Implementations<typeof inspectionOperations> {
   const byName = new Map(scenarios.map((scenario) => [scenario.name, scenario]));
   if (byName.size < scenarios.length) {
@@ -71,6 +72,7 @@ export function inspectionImplementations(
       durability: reader.durability,
       search: reader.canSearch,
       operator: caller.operator === true,
+      tenants: admin && reachesTenants(caller) && caller.engines === undefined,
       tenant: caller.tenant ?? "",
       allow,
       records,

@@ -15,7 +15,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { pathToFileURL } from "node:url";
 
-import { Client } from "pg";
+import { Client, Pool } from "pg";
 
 /** A running server. */
 export type PostgresServer = {
@@ -179,10 +179,27 @@ async function giveAway(path: string): Promise<void> {
   if (isRoot) await chown(path, 65_534, 65_534);
 }
 
+/**
+ * A pool whose connections may receive the end of the server: at any time, and also after the pool has ended. Without
+ * listeners that is an uncaught exception.
+ */
+export function connectionPool(url: string, max: number): Pool {
+  const pool = new Pool({ connectionString: url, max });
+  pool.on("error", () => undefined);
+  pool.on("connect", (connection) => void connection.on("error", () => undefined));
+  return pool;
+}
+
+/** A connection that may receive the end of the server. */
+export function connectionTo(url: string, connectionTimeoutMillis = 0): Client {
+  const client = new Client({ connectionString: url, connectionTimeoutMillis });
+  client.on("error", () => undefined);
+  return client;
+}
+
 /** Runs one statement on a connection of its own. Returns the rows. */
 async function query(url: string, text: string): Promise<readonly unknown[]> {
-  const client = new Client({ connectionString: url });
-  client.on("error", () => undefined);
+  const client = connectionTo(url);
   await client.connect();
   const { rows }: { readonly rows: readonly unknown[] } = await client.query(text).finally(() => client.end());
   return rows;
@@ -203,8 +220,7 @@ async function binaries(): Promise<Binaries> {
 }
 
 async function answers(url: string): Promise<boolean> {
-  const client = new Client({ connectionString: url, connectionTimeoutMillis: 1_000 });
-  client.on("error", () => undefined);
+  const client = connectionTo(url, 1_000);
   try {
     await client.connect();
     await client.query("SELECT 1");

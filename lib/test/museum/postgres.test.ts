@@ -9,10 +9,9 @@ import { join } from "node:path";
 
 import { postgresStorage } from "everturn/host/postgres";
 import { handClock } from "everturn/testing";
-import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 
-import { startPostgres } from "../postgres-server.ts";
+import { connectionTo, startPostgres } from "../postgres-server.ts";
 import { cutProcess } from "./database/cut-process.ts";
 import { dumpHeader, dumpLines } from "./database/dump.ts";
 import { passTime } from "./database/ending.ts";
@@ -32,7 +31,7 @@ afterAll(() => server.close());
 /** Creates a Postgres database with the tables and rows of a dump, and the first version of the layout. */
 async function restored(dump: string): Promise<string> {
   const url = await server.createDatabase();
-  const client = new Client({ connectionString: url });
+  const client = connectionTo(url);
   await client.connect();
   for (const line of dumpLines(dump)) {
     if ("sql" in line) {

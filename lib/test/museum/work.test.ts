@@ -13,11 +13,10 @@ import { sqliteStorage } from "everturn/host/sqlite";
 import { messageText } from "everturn/model";
 import { finalizeStorage } from "everturn/runtime";
 import Libsql from "libsql";
-import { Client } from "pg";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 
 import { formerTableNames } from "../../src/durable/rows/tables.ts";
-import { startPostgres } from "../postgres-server.ts";
+import { connectionTo, startPostgres } from "../postgres-server.ts";
 import { dumpHeader, dumpLines, restoreDatabase } from "./database/dump.ts";
 import { limitedTenant, limits, museumProcess } from "./work/leave.ts";
 
@@ -48,7 +47,7 @@ function restoredOnSqlite(dump: string): HostStorage {
 
 async function restoredOnPostgres(dump: string): Promise<HostStorage> {
   const url = await server.createDatabase();
-  const client = new Client({ connectionString: url });
+  const client = connectionTo(url);
   await client.connect();
   for (const line of dumpLines(dump)) {
     if ("sql" in line) await client.query(line.sql);

@@ -9,6 +9,7 @@
 
 import type { Clock } from "everturn/engine";
 import type { HostStorage } from "everturn/runtime";
+import type { Pool } from "pg";
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -18,8 +19,8 @@ import { memoryStorage } from "everturn/host/memory";
 import { postgresStorage } from "everturn/host/postgres";
 import { sqliteStorage } from "everturn/host/sqlite";
 import Libsql from "libsql";
-import { Pool } from "pg";
 
+import { connectionPool } from "../postgres-server.ts";
 import { withSimulatedExpiry } from "../simulator/simulated-expiry.ts";
 
 /** The name of the storage of all worlds of this process. */
@@ -44,7 +45,7 @@ export function worldStorage(clock: Clock): WorldStorage {
     folder ??= temporaryFolder();
     return inTurn(sqliteStorage(new Libsql(join(folder, `${worlds}.db`)), { clock, synchronous: "normal" }));
   }
-  pool ??= new Pool({ connectionString: named, max: 8 });
+  pool ??= connectionPool(named, 8);
   const schema = `world_${process.pid}_${worlds}`;
   const onServer = postgresStorage({ pool, schema, transactionPooler: true });
   const storage = { ...onServer, now: () => Promise.resolve(clock.now()) };

@@ -184,6 +184,7 @@ describe("[allm 13] results", () => {
       usage: noUsage,
       protocolEvents: [],
       partial: null,
+      contextWindow: null,
       metadata: {},
     });
     expect(isHalted(done)).toBe(false);
@@ -210,6 +211,7 @@ describe("[allm 14] a session", () => {
       usage: noUsage,
       lastRun: null,
       metadata: {},
+      contextWindow: null,
     });
     expect(() => newSession(untyped({ state: "idle" }))).toThrow(/state: unknown field/);
   });

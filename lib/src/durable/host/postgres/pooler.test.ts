@@ -7,11 +7,10 @@ import type { PostgresOptions, PostgresPool, PostgresStorage } from "everturn/ho
 
 import { postgresStorage } from "everturn/host/postgres";
 import { RuntimeError } from "everturn/model";
-import { Client, Pool } from "pg";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 
 import { eventually } from "../../../../test/eventually.ts";
-import { startPostgres } from "../../../../test/postgres-server.ts";
+import { connectionPool, connectionTo, startPostgres } from "../../../../test/postgres-server.ts";
 import { startTcpProxy } from "../../../../test/tcp-proxy.ts";
 import { startTransactionPooler } from "../../../../test/transaction-pooler.ts";
 
@@ -88,7 +87,7 @@ test("a pooler is refused before a lease is read, also if the storage was not op
 
 test("a pooler is refused although other clients use its connections", async () => {
   const { port } = await startPooler({ size: 4 });
-  const clients = Array.from({ length: 3 }, () => new Client({ connectionString: at(port) }));
+  const clients = Array.from({ length: 3 }, () => connectionTo(at(port)));
   const end = new AbortController();
   const traffic = clients.map(async (client) => {
     await client.connect();
@@ -114,7 +113,7 @@ test("a pooler that is declared is used, without recognition of ended processes"
 test("no state of a session is left in the pooler's connections", async () => {
   const { port } = await startPooler();
   await refusal(opened({ url: at(port) }).open());
-  const client = new Client({ connectionString: url });
+  const client = connectionTo(url);
   await client.connect();
   const { rows } = await client.query("SELECT 1 FROM pg_locks WHERE locktype = 'advisory'");
   await client.end();
@@ -136,7 +135,7 @@ test("a pooler that is put in between while the process runs is noticed when it 
 });
 
 test("a session of the server that changes while the process runs is noticed by the next statement", async () => {
-  const pool = new Pool({ connectionString: url, max: 8 });
+  const pool = connectionPool(url, 8);
   cleanUps.push(() => pool.end());
   let isPooled = false;
   // The statements of each connection go over another one once `isPooled` is set.

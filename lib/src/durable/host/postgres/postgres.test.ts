@@ -4,6 +4,7 @@
 import type { PostgresServer } from "../../../../test/postgres-server.ts";
 import type { Batch, HostStorage, Put } from "../../rows/storage.ts";
 import type { PostgresOptions, PostgresPool, PostgresResult, PostgresStorage } from "everturn/host/postgres";
+import type { Pool } from "pg";
 
 import { createHash } from "node:crypto";
 import { EventEmitter } from "node:events";
@@ -14,12 +15,11 @@ import { rateLimit, responseCache } from "everturn/middleware";
 import { RuntimeError } from "everturn/model";
 import { runtime } from "everturn/runtime";
 import { handClock, storageSuite } from "everturn/testing";
-import { Pool } from "pg";
 import postgres from "postgres";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 
 import { eventually } from "../../../../test/eventually.ts";
-import { startPostgres } from "../../../../test/postgres-server.ts";
+import { connectionPool, startPostgres } from "../../../../test/postgres-server.ts";
 import { runLimited } from "../../../../test/runtime/limited-turns.ts";
 import { simulateAsInMemory, simulatedStorage } from "../../../../test/simulator/storages.ts";
 import { systemClock } from "../../../core/clock/clock.ts";
@@ -33,8 +33,7 @@ let url = "";
 beforeAll(async () => {
   server = await startPostgres();
   url = await server.createDatabase();
-  pool = new Pool({ connectionString: url, max: 8 });
-  pool.on("error", () => undefined);
+  pool = connectionPool(url, 8);
 }, 60_000);
 
 afterAll(async () => {
@@ -338,7 +337,7 @@ describe("options", () => {
   });
 
   test("a pool of one connection is refused, unless no connection is kept", () => {
-    const one = new Pool({ connectionString: url, max: 1 });
+    const one = connectionPool(url, 1);
     expect(() => postgresStorage({ pool: one })).toThrow("pool must have 2 or more connections");
     expect(postgresStorage({ pool: one, transactionPooler: true }).name).toBe("postgres");
     expect(postgresStorage({ pool: one, readOnly: true }).name).toBe("postgres");
@@ -463,7 +462,7 @@ describe("writes on disk", () => {
     const quiet = await startPostgres({ wal_writer_delay: "10000", autovacuum: "off" });
     cleanUps.push(quiet.close);
     const quietUrl = await quiet.createDatabase();
-    const log = new Pool({ connectionString: quietUrl, max: 1 });
+    const log = connectionPool(quietUrl, 1);
     cleanUps.push(() => log.end());
     for (const mode of ["function", "transaction"] as const) {
       const storage = opened({ url: quietUrl, mode });
@@ -641,7 +640,7 @@ describe.each(["function", "transaction"] as const)("a server that became read-o
    * replace it may write.
    */
   async function openedReadOnly(): Promise<PostgresStorage> {
-    const own = new Pool({ connectionString: url, max: 1 });
+    const own = connectionPool(url, 1);
     const storage = opened({ pool: own, schema, mode, transactionPooler: true, retryMs: 1_000 });
     cleanUps.push(() => own.end());
     await storage.write(puts(session("a", 1)));

@@ -4,12 +4,12 @@ import type { PostgresServer } from "../../../../test/postgres-server.ts";
 import type { SearchHost } from "../../../../test/runtime/search-cases.ts";
 import type { Put } from "../../rows/storage.ts";
 import type { PostgresOptions, PostgresStorage } from "everturn/host/postgres";
+import type { Pool } from "pg";
 
 import { postgresStorage } from "everturn/host/postgres";
-import { Pool } from "pg";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 
-import { startPostgres } from "../../../../test/postgres-server.ts";
+import { connectionPool, startPostgres } from "../../../../test/postgres-server.ts";
 import { searchCases } from "../../../../test/runtime/search-cases.ts";
 
 let server: PostgresServer;
@@ -18,10 +18,7 @@ let schemas = 0;
 
 beforeAll(async () => {
   server = await startPostgres();
-  pool = new Pool({ connectionString: await server.createDatabase(), max: 8 });
-  pool.on("error", () => undefined);
-  // A connection may receive the end of the server after the pool has ended.
-  pool.on("connect", (connection) => void connection.on("error", () => undefined));
+  pool = connectionPool(await server.createDatabase(), 8);
 }, 60_000);
 
 afterAll(async () => {

@@ -10,7 +10,5 @@ export async function chat(
 ): Promise<number> {
   const { runChat } = await import("../chat/index.ts");
   const colours = context.out.enabled;
-  // The chat shows the failure of a turn in the conversation.
-  const onTurnFailure = () => undefined;
-  return withWorkspace(context, (workspace) => runChat(workspace, { ...options, colours }), { onTurnFailure });
+  return withWorkspace(context, (workspace) => runChat(workspace, { ...options, colours }));
 }

@@ -77,7 +77,8 @@ export function createContext(io: Io, { options, config, color }: ContextOptions
 
 /**
  * Opens the workspace, passes it to `use`, and closes it in every case. Warnings are printed to standard error by
- * default.
+ * default. Failed turns are not: a command shows the end of its turn, and those that drive turns of others pass
+ * `onTurnFailure`.
  */
 export async function withWorkspace<T>(
   context: CommandContext,
@@ -87,6 +88,7 @@ export async function withWorkspace<T>(
   const settings = await context.settings();
   const { openWorkspace } = await import("../workspace.ts");
   const workspace = await openWorkspace(settings, context.io.environment, {
+    onTurnFailure: ignore,
     onWarning: (message) => context.note(context.err.yellow(`everturn: warning: ${safeText(message)}`)),
     ...options,
   });
@@ -97,6 +99,8 @@ export async function withWorkspace<T>(
     await workspace.close();
   }
 }
+
+function ignore(): void {}
 
 /** The tenant of `--tenant`; `null`: the option is not given. */
 export function tenantOf({ options: { tenant } }: Pick<CommandContext, "options">): string | null {

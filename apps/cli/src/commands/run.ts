@@ -77,9 +77,7 @@ export async function run(context: CommandContext, request: RunRequest): Promise
     reportEnd(context, end, request, output !== null);
     return exitCodeOf(end);
   };
-  // The report of the run names the failure of its turn.
-  const silent = () => undefined;
-  return withWorkspace(context, use, { onTurnFailure: silent, ...(request.quiet ? { onWarning: silent } : {}) });
+  return withWorkspace(context, use, request.quiet ? { onWarning: () => undefined } : {});
 }
 
 /** The words of the command line, then the piped input after an empty line. */

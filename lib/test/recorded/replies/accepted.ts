@@ -18,6 +18,8 @@ export const acceptedDifferences: { readonly [name: string]: string } = {
   "blank text": "Anthropic refuses blank text blocks in the next request, and `citations: null` means no citations.",
   "message items of Responses":
     "The next request has their text, refusal and phase, without annotations and log probabilities. Id and status are sent after reasoning of a stored response, which the API refuses without the item that followed it; elsewhere the API takes messages without them.",
+  "calls of Responses":
+    "A call of a response that is not stored, and that no reasoning precedes, is sent without its id and status, which refer to nothing.",
   "last reasoning of Responses": "The API refuses a reasoning item without a following item, and the `status` of one.",
   "arguments that are no object":
     "Blank arguments are `{}`; arguments that are no JSON object are sent back as `{}` where the API requires an object.",

@@ -461,13 +461,21 @@ function sentBackOf(item: JsonObject, isPaired: boolean): readonly JsonObject[] 
 
 /**
  * A provider that stores nothing reads encrypted reasoning only. After other reasoning, calls have no item ids and
- * items of the provider's tools are not sent.
+ * items of the provider's tools are not sent. Without reasoning, the id and the status of a call say nothing.
  */
 function withoutUnreadable(items: readonly JsonObject[]): readonly JsonObject[] {
   let isOrphaned = false;
+  let hasReasoning = false;
   return items.flatMap((item): readonly JsonObject[] => {
     const type = stringOf(item["type"]);
-    if (type === "reasoning") isOrphaned = typeof item["encrypted_content"] !== "string";
+    if (type === "reasoning") {
+      isOrphaned = typeof item["encrypted_content"] !== "string";
+      hasReasoning = true;
+    }
+    if (!hasReasoning && type === "function_call") {
+      const own = withoutBlanks(without(item, ["type", "id", "status", "call_id", "name", "arguments"]));
+      return [Object.keys(own).length === 0 ? without(item, ["id", "status"]) : item];
+    }
     if (!isOrphaned || type === "message") return [item];
     if (type === "function_call" || type === "custom_tool_call") return [without(item, ["id"])];
     return type === "reasoning" || /_(?:call|output)$/.test(type) ? [] : [item];

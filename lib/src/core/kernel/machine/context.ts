@@ -42,6 +42,7 @@ import {
   viewOf,
 } from "../history/framed-history.ts";
 import { estimateMessage, estimateValue } from "../history/tokens.ts";
+import { callSuffix } from "./turn.ts";
 
 /** The part of the usable window by which a request has to become shorter. */
 const gainShare = 0.2;
@@ -164,7 +165,7 @@ function compact<P extends TurnProtocol>(
   to: number,
 ): void {
   const { turnId, step, history, overflowed, contextWindow } = builder.turn;
-  const frame = `${turnId}/${step}/frame${overflowed ? "/overflow" : ""}`;
+  const frame = `${turnId}/${step}/frame${callSuffix(builder.turn)}`;
   const isTooLong = overflowed || requestTokens(builder.turn, limits) > usable(limits);
   update(builder, { attemptedAt: history.length });
   builder.wait({ type: "awaiting_compaction", frame, from: contextWindow.frame?.to ?? 0, to, isTooLong, call });

@@ -9,7 +9,7 @@
 // Effect ids are derived from the state of the turn, never generated (K6):
 //   <turn>/<step>/environment   sync_environment
 //   <turn>/<step>/model         call_model; `finalize` instead of `model` for the structured call after the loop
-//   <turn>/<step>/compact       compact
+//   <turn>/<step>/compact       compact; `/finalize` is appended before the structured call
 //                               `/overflow` is appended to the ids of the two after a request that was too long
 //   <turn>/<step>/tool/<slot>   call_tool for a call of the reply
 //   <turn>/<step>/cell/<slot>   call_tool for a call of a code cell

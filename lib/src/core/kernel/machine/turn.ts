@@ -470,9 +470,19 @@ export function pendingEffects(turn: Turn<TurnProtocol>): readonly Effect[] {
     case "awaiting_compaction": {
       const { frame, from, to } = phase;
       const { length, digest } = turn.history;
-      const name = turn.overflowed ? "compact/overflow" : "compact";
       const history = { length, digest };
-      return [{ type: "compact", id: id(name), step: turn.step, frame, from, to, history, ...sentOf(turn) }];
+      return [
+        {
+          type: "compact",
+          id: id(`compact${callSuffix(turn)}`),
+          step: turn.step,
+          frame,
+          from,
+          to,
+          history,
+          ...sentOf(turn),
+        },
+      ];
     }
     case "awaiting_tools":
       return phase.calls.flatMap((call, index) => (phase.results[index] === null ? [callTool(turn, call)] : []));
@@ -518,6 +528,14 @@ function sentOf({ policy, contextWindow }: Turn<TurnProtocol>): Pick<CallModel, 
   if (!policy.context) return {};
   const { frame, prunedBefore } = contextWindow;
   return { sent: { frame: frame?.id ?? null, prunedBefore } };
+}
+
+/**
+ * What the ids of compactions and frames of a step end with: the structured call after the loop may compact in the same
+ * step as the model call before it, and so may the repetition of a request that was too long.
+ */
+export function callSuffix({ finalize, overflowed }: Turn<TurnProtocol>): string {
+  return `${finalize === null ? "" : "/finalize"}${overflowed ? "/overflow" : ""}`;
 }
 
 /** The effect id of the model call of a step. */

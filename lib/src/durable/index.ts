@@ -1,6 +1,8 @@
 // Entry point `everturn/runtime`: the durable runtime, and the storage contract that a host implements.
 
 export type {
+  AuditAction,
+  AuditEntry,
   Cancelled,
   LedgerSum,
   ForkOrigin,
@@ -32,7 +34,7 @@ export type {
   StorageSearch,
   TableSize,
 } from "./rows/storage.ts";
-export type { AuditAction, AuditEntry, AuditPageOptions } from "./rows/audit.ts";
+export type { AuditPageOptions } from "./rows/audit.ts";
 export type { Limit, RuntimeLimits } from "./rows/limits.ts";
 export type { Completion } from "./accept/tokens.ts";
 export type {

@@ -19,6 +19,7 @@
 import type { Engine } from "../core/engine/internal.ts";
 import type { Rules } from "../core/engine/internal.ts";
 import type {
+  AuditEntry,
   Cancelled,
   Closeable,
   Json,
@@ -51,7 +52,7 @@ import type {
   SteerInput,
   TurnHandle,
 } from "./drive/types.ts";
-import type { AuditEntry, AuditPageOptions } from "./rows/audit.ts";
+import type { AuditPageOptions } from "./rows/audit.ts";
 import type { LeaseTimings } from "./rows/lease.ts";
 import type { MessagePageOptions, SessionPageOptions } from "./sessions/browse.ts";
 import type { ForkOptions } from "./sessions/fork.ts";

@@ -75,6 +75,7 @@ export { validateImageRequest } from "./parse/validate-image-request.ts";
 
 // session
 export { storedWindow, wholeHistory, windowUpTo } from "./session/context-window.ts";
+export type { AuditAction, AuditEntry } from "./session/audit.ts";
 export type {
   DiscardedAttempt,
   EffectDetail,

@@ -4,6 +4,7 @@
 // A row has no text of a session: ids, the name of the actor, and a digest of what it was done to. The row is part of
 // the batch that does it, so there is no row without the act, and no act without the row.
 
+import type { AuditAction, AuditEntry } from "../../core/model/internal.ts";
 import type { Changes } from "./batch.ts";
 import type { HostStorage } from "./storage.ts";
 
@@ -11,32 +12,11 @@ import { putting } from "./batch.ts";
 import { randomText } from "./digest.ts";
 import { readValue, writeValue } from "./stored.ts";
 
-/** What the audit log records. */
-export type AuditAction =
-  | "approve"
-  | "deny"
-  | "submit_results"
-  | "cancel"
-  | "delete"
-  | "export"
-  | "key_create"
-  | "key_rotate"
-  | "key_revoke";
+/** What was done. Exported as part of `AuditedAnswer`. The fields that may be absent default to `null`. */
+export type AuditFact = Omit<AuditEntry, "at" | "id" | "action" | Absent> &
+  Partial<Pick<AuditEntry, Absent>> & { readonly action: AuditAction };
 
-/** What was done. Exported as part of `AuditEntry`. */
-export type AuditFact = {
-  readonly action: AuditAction;
-  /** Who did it. `null`: a program that gave no name. */
-  readonly actor: string | null;
-  /** The tenant of the session or the key. */
-  readonly tenant: string;
-  /** The id of the session; `null`: it concerns none. */
-  readonly sessionId?: string | null;
-  /** The id of the call, the turn or the key; `null`: the session as a whole. */
-  readonly target?: string | null;
-  /** A digest of what it was done to: of the call that was decided, or of the history; `null`: there is none. */
-  readonly digest?: string | null;
-};
+type Absent = "sessionId" | "target" | "digest";
 
 /** Orders the rows of this process that have the same time. */
 let count = 0;
@@ -48,20 +28,6 @@ export function auditRow({ sessionId = null, target = null, digest = null, ...fa
   const id = count.toString(16).padStart(8, "0") + randomText(6);
   return putting({ table: "audit", key: [Math.floor(at), id], tag: 0, value });
 }
-
-/** A row of the audit log. */
-export type AuditEntry = {
-  /** In milliseconds, by the clock of the storage. */
-  readonly at: number;
-  readonly id: string;
-  /** An {@link AuditAction}, or one of a newer release. */
-  readonly action: string;
-  readonly actor: string | null;
-  readonly tenant: string;
-  readonly sessionId: string | null;
-  readonly target: string | null;
-  readonly digest: string | null;
-};
 
 /** Which rows of the audit log are read. */
 export type AuditPageOptions = {

@@ -1,6 +1,7 @@
 // What operations return: each result by its name, as a type. result-schemas.ts has their JSON Schemas.
 
 import type {
+  AuditEntry,
   Cancelled,
   EffectDetail,
   EngineView,
@@ -57,19 +58,6 @@ export type KeyView = {
   readonly state: "valid" | "expired" | "revoked";
 };
 
-/** A row of the audit log. */
-type AuditView = {
-  /** In milliseconds, by the clock of the storage. */
-  readonly at: number;
-  readonly id: string;
-  readonly action: string;
-  readonly actor: string | null;
-  readonly tenant: string;
-  readonly sessionId: string | null;
-  readonly target: string | null;
-  readonly digest: string | null;
-};
-
 /** A list that has one page. */
 type Items<T> = { readonly items: readonly T[] };
 
@@ -122,7 +110,7 @@ export type Results = {
   readonly StoredKey: KeyView;
   readonly KeyList: Items<KeyView>;
   readonly NewKey: { readonly key: KeyView; readonly token: string };
-  readonly AuditPage: Page<AuditView>;
+  readonly AuditPage: Page<AuditEntry>;
   readonly TenantPage: Page<string>;
   readonly DeletedSessions: { readonly sessions: number; readonly keys: number };
   readonly Health: { readonly status: "ok" };

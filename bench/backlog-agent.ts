@@ -7,8 +7,8 @@ import type { HostStorage } from "everturn/runtime";
 import { setImmediate, setTimeout } from "node:timers/promises";
 
 import { engine, fake, tool } from "everturn";
-import { postgresStorage } from "everturn/host/postgres";
-import { sqliteStorage } from "everturn/host/sqlite";
+import { postgresStorage } from "everturn/postgres";
+import { sqliteStorage } from "everturn/sqlite";
 import Database from "libsql";
 
 /** Sent by a worker for each turn that it ends. The counts are those of the worker since its start. */

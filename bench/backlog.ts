@@ -33,7 +33,7 @@ import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { parseArgs } from "node:util";
 
-import { postgresStorage } from "everturn/host/postgres";
+import { postgresStorage } from "everturn/postgres";
 import { runtime } from "everturn/runtime";
 import Database from "libsql";
 import { Client } from "pg";

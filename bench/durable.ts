@@ -2,17 +2,17 @@
 // opening and continuing a session of n messages; and one step compared with a run in memory and with the same rows in
 // as many bare transactions on the same file.
 
-import type { ModelEvent } from "everturn/model";
+import type { ModelEvent } from "everturn/advanced";
 import type { HostStorage, Runtime } from "everturn/runtime";
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { chat, engine, tool } from "everturn";
-import { sqliteStorage } from "everturn/host/sqlite";
-import { assistant, toolCall, user } from "everturn/model";
+import { chat, engine, tool, assistant, user } from "everturn";
+import { toolCall } from "everturn/advanced";
 import { runtime } from "everturn/runtime";
+import { sqliteStorage } from "everturn/sqlite";
 import Database from "libsql";
 
 import { printedRatios } from "./measure.ts";

@@ -1,11 +1,21 @@
 // The cost of collecting events into a reply, compared with a loop that appends the same strings. Both read the text at
 // the end, which forces the engine to flatten it. Also the cost of appending to a history, by its length.
 
-import type { EffectResponse, Turn } from "everturn/kernel";
-import type { TurnEvent } from "everturn/model";
+import type { TurnEvent } from "everturn";
+import type { EffectResponse, Turn } from "everturn/advanced";
 
-import { checkpointDelivered, Collector, modelReplied, toolReturned, turnConfig, turnInput } from "everturn/kernel";
-import { assistant, modelReply, toolCall, toolSpec, user } from "everturn/model";
+import { assistant, user } from "everturn";
+import {
+  checkpointDelivered,
+  Collector,
+  modelReplied,
+  toolReturned,
+  turnConfig,
+  turnInput,
+  modelReply,
+  toolCall,
+  toolSpec,
+} from "everturn/advanced";
 
 import {
   advance,

@@ -2,8 +2,8 @@
 // middleware that passes calls on.
 
 import type { Adapter, Engine } from "everturn";
+import type { ModelEvent } from "everturn/advanced";
 import type { Middleware } from "everturn/middleware";
-import type { ModelEvent } from "everturn/model";
 
 import { chat, engine } from "everturn";
 import { replyEvents } from "everturn/middleware";

@@ -12,10 +12,10 @@ import {
   newSession,
   textPart,
   toJson,
-  toolCall,
   toolResult,
   user,
-} from "everturn/model";
+} from "everturn";
+import { toolCall } from "everturn/advanced";
 
 import { compare, print } from "./measure.ts";
 

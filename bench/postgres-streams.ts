@@ -15,7 +15,7 @@
 //   --limit-ms 0                                        ends with exit code 1 if p99 is above it; 0: no limit
 
 import type { Adapter, Engine } from "everturn";
-import type { ModelEvent } from "everturn/model";
+import type { ModelEvent } from "everturn/advanced";
 import type { ChildProcess } from "node:child_process";
 
 import { fork } from "node:child_process";
@@ -24,9 +24,8 @@ import { availableParallelism, loadavg } from "node:os";
 import { setTimeout } from "node:timers/promises";
 import { parseArgs } from "node:util";
 
-import { engine } from "everturn";
-import { postgresStorage } from "everturn/host/postgres";
-import { assistant } from "everturn/model";
+import { engine, assistant } from "everturn";
+import { postgresStorage } from "everturn/postgres";
 import { runtime } from "everturn/runtime";
 
 import { startPostgres } from "../lib/test/postgres-server.ts";

@@ -20,7 +20,7 @@ import { availableParallelism, loadavg } from "node:os";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 
-import { postgresStorage } from "everturn/host/postgres";
+import { postgresStorage } from "everturn/postgres";
 import { runtime } from "everturn/runtime";
 import { Client } from "pg";
 

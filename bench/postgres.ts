@@ -9,7 +9,7 @@ import type { PostgresServer } from "../lib/test/postgres-server.ts";
 
 import { parseArgs } from "node:util";
 
-import { postgresStorage } from "everturn/host/postgres";
+import { postgresStorage } from "everturn/postgres";
 import { Client } from "pg";
 
 import { startPostgres } from "../lib/test/postgres-server.ts";

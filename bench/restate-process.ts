@@ -1,7 +1,7 @@
 // A process of `npm run bench:restate`: a service that Restate calls, a worker, or a service that uses the SDK alone.
 
 import * as restate from "@restatedev/restate-sdk";
-import { postgresStorage } from "everturn/host/postgres";
+import { postgresStorage } from "everturn/postgres";
 import { serveRestate } from "everturn/restate";
 import { runtime } from "everturn/runtime";
 

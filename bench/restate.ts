@@ -13,7 +13,7 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 
-import { postgresStorage } from "everturn/host/postgres";
+import { postgresStorage } from "everturn/postgres";
 import { registerRestateDeployment, restateRuntime } from "everturn/restate";
 import { runtime } from "everturn/runtime";
 

@@ -1,15 +1,15 @@
 // The two forms of `sqliteStorage` side by side: commits per second with 1, 10 and 100 concurrent writers, and the
 // delay of the event loop while 60 writers commit to a disk on which an fsync takes 250 ms.
 
-import type { SqliteDatabase } from "everturn/host/sqlite";
 import type { HostStorage } from "everturn/runtime";
+import type { SqliteDatabase } from "everturn/sqlite";
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 
-import { sqliteStorage } from "everturn/host/sqlite";
+import { sqliteStorage } from "everturn/sqlite";
 
 type Handle = SqliteDatabase & { close(): unknown };
 type Form = { readonly name: string; readonly storage: HostStorage; readonly close: () => unknown };

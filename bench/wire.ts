@@ -2,7 +2,7 @@
 // same events.
 
 import { createParser } from "eventsource-parser";
-import { frameReader, noQuirks, openaiChat } from "everturn/wire";
+import { frameReader, noQuirks, openaiChat } from "everturn/advanced";
 
 import { compare, print } from "./measure.ts";
 

@@ -6,8 +6,8 @@ import type { Adapter } from "everturn";
 import { readFileSync } from "node:fs";
 
 import { engine, fake, tool } from "everturn";
-import { sqliteStorage } from "everturn/host/sqlite";
 import { runtime } from "everturn/runtime";
+import { sqliteStorage } from "everturn/sqlite";
 
 export type StepLine = "bare" | "path" | "handle";
 export type StepCost = { readonly wall: number; readonly cpu: number; readonly written: number };
@@ -56,7 +56,7 @@ async function everturnTurn(): Promise<Turn> {
 
 async function hostOf() {
   if (storage === "Postgres") {
-    const { postgresStorage } = await import("everturn/host/postgres");
+    const { postgresStorage } = await import("everturn/postgres");
     return postgresStorage({ url: place });
   }
   if (line === "path") return sqliteStorage({ path: place });

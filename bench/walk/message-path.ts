@@ -23,7 +23,7 @@ export type StorageCall = readonly string[];
 /** Measures the path. Loads the library dynamically, because the counter has to be started first. */
 export async function walkMessage(counter: CallCounter): Promise<MessagePath> {
   const { engine, openai } = await import("everturn");
-  const { memoryStorage } = await import("everturn/host/memory");
+  const { memoryStorage } = await import("everturn/runtime");
   const { runtime } = await import("everturn/runtime");
 
   countRandomBytes();

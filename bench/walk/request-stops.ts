@@ -10,7 +10,7 @@ export type Stop = { readonly file: string; readonly function: string };
 /** Sends a message with an idempotency key to a session that has had a turn. */
 export async function stopsOfRequest(): Promise<readonly Stop[]> {
   const { engine, fake } = await import("everturn");
-  const { memoryStorage } = await import("everturn/host/memory");
+  const { memoryStorage } = await import("everturn/runtime");
   const { createHandler } = await import("everturn/http");
   const { runtime } = await import("everturn/runtime");
 

@@ -161,6 +161,7 @@ describe("every exported name", () => {
     await rm(workplace, { recursive: true, force: true });
     await mkdir(workplace, { recursive: true });
     const lines = present.map(({ target }, index) => checkOf(target ?? "", index));
+    await writeFile(join(workplace, "all.ts"), 'export * from "everturn";\nexport * from "everturn/advanced";\n');
     await writeFile(join(workplace, "names.ts"), `${preamble}${lines.join("\n")}\n`);
     const config = { extends: "../../../tsconfig.test.json", include: ["*.ts"] };
     await writeFile(join(workplace, "tsconfig.json"), JSON.stringify(config));
@@ -182,13 +183,8 @@ describe("every exported name", () => {
 });
 
 const preamble = [
-  'import type * as everturn from "everturn";',
-  'import type * as engine from "everturn/engine";',
-  'import type * as kernel from "everturn/kernel";',
-  'import type * as model from "everturn/model";',
-  'import type * as run from "everturn/run";',
-  'import type * as session from "everturn/session";',
-  "export type EntryPoints = [typeof everturn, typeof engine, typeof kernel, typeof model, typeof run, typeof session];",
+  'import type * as names from "./all.ts";',
+  "export type All = typeof names;",
   "export type Words<T> = T extends string ? T : T extends { type: infer W } ? W : T extends { role: infer W } ? W : never;",
   "",
 ].join("\n");
@@ -196,23 +192,22 @@ const preambleLength = preamble.split("\n").length;
 
 /**
  * Builds a line that compiles exactly when the name exists. A name is `Type.field`, `Type "word"`, `Type.field "word"`,
- * `Type` or `value`, with the prefix `entry point:` if the entry point is not `everturn/model`.
+ * `Type` or `value`. A verb of a session has the prefix `session:`.
  */
 function checkOf(named: string, index: number): string {
-  const [entryPoint, target] = named.includes(":")
-    ? [named.split(":")[0], named.split(":")[1] ?? ""]
-    : ["model", named];
+  const isOfSession = /^session:[a-z]/.test(named);
+  const target = named.replace(/^session:/, "");
   const word = /^(\w+) "(\w+)"$/.exec(target);
-  if (word !== null) return `export const n${index}: Words<${entryPoint}.${word[1]}> = "${word[2]}";`;
+  if (word !== null) return `export const n${index}: Words<names.${word[1]}> = "${word[2]}";`;
   const fieldWord = /^(\w+)\.(\w+) "(\w+)"$/.exec(target);
   if (fieldWord !== null) {
-    return `export const n${index}: Words<${entryPoint}.${fieldWord[1]}["${fieldWord[2]}"]> = "${fieldWord[3]}";`;
+    return `export const n${index}: Words<names.${fieldWord[1]}["${fieldWord[2]}"]> = "${fieldWord[3]}";`;
   }
   const field = /^(\w+)\.(\w+)$/.exec(target);
-  if (field !== null) return `export type n${index} = ${entryPoint}.${field[1]}["${field[2]}"];`;
+  if (field !== null) return `export type n${index} = names.${field[1]}["${field[2]}"];`;
   return /^[a-z]/.test(target)
-    ? `export type n${index} = typeof ${entryPoint}.${target};`
-    : `export type n${index} = ${entryPoint}.${target};`;
+    ? `export type n${index} = typeof names.${isOfSession ? "session." : ""}${target};`
+    : `export type n${index} = names.${target};`;
 }
 
 async function brokenLines(project: string): Promise<ReadonlySet<number>> {

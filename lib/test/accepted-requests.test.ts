@@ -2,12 +2,24 @@
 // schemas of zod as structured output and as tools, loops with results of every kind, and conversations that another
 // provider began.
 
-import type { Adapter, ChatOptions, Tool } from "everturn";
-import type { Message } from "everturn/model";
+import type { Adapter, ChatOptions, Tool, Message } from "everturn";
 import type { ProviderStep, StrictProvider } from "everturn/testing";
 
-import { anthropic, chat, engine, gemini, openai, tool } from "everturn";
-import { assistant, filePart, imageFromBase64, imagePart, system, textPart, user } from "everturn/model";
+import {
+  anthropic,
+  chat,
+  engine,
+  gemini,
+  openai,
+  tool,
+  assistant,
+  filePart,
+  imageFromBase64,
+  imagePart,
+  system,
+  textPart,
+  user,
+} from "everturn";
 import { strictProvider } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";

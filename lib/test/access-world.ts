@@ -1,13 +1,13 @@
 // A server with sessions of one caller, for tests of who may do what over HTTP: requests of each kind of caller, and
 // the rows that they leave.
 
+import type { Json } from "everturn";
 import type { ApiKey, Caller, CallToDecide, HttpOptions, OwnedSession } from "everturn/http";
-import type { Json } from "everturn/model";
 
 import { askUser, engine, fake, tool } from "everturn";
-import { sqliteStorage } from "everturn/host/sqlite";
 import { createHandler } from "everturn/http";
 import { runtime, storageTables } from "everturn/runtime";
+import { sqliteStorage } from "everturn/sqlite";
 import Database from "libsql";
 import { onTestFinished } from "vitest";
 

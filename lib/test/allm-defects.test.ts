@@ -20,11 +20,16 @@ import {
   streamGenerate,
   subscribe,
   tool,
+  fromJson,
+  messageText,
+  orThrow,
+  request,
+  toJson,
+  user,
+  session as sessions,
 } from "everturn";
-import { embed, openaiEmbeddings } from "everturn/embeddings";
-import { Collector } from "everturn/kernel";
-import { fromJson, messageText, orThrow, request, toJson, totalTokens, user } from "everturn/model";
-import * as sessions from "everturn/session";
+import { Collector, totalTokens } from "everturn/advanced";
+import { embed, openaiEmbeddings } from "everturn/middleware";
 import { handClock, transcript } from "everturn/testing";
 import { expect, test } from "vitest";
 

@@ -2,10 +2,29 @@
 // it shows, then two tables of the behaviour of page 001, one test for each cell. A title states an intended
 // difference.
 
-import type { Engine, FakeScript, Session, Tool, TurnEvent } from "everturn";
-import type { SessionStatus } from "everturn/model";
+import type { Engine, FakeScript, Session, Tool, TurnEvent, SessionStatus } from "everturn";
 
-import { askUser, chat, engine, fake, halt, step, stream, streamStep, tool } from "everturn";
+import {
+  askUser,
+  chat,
+  engine,
+  fake,
+  halt,
+  step,
+  stream,
+  streamStep,
+  tool,
+  withModel,
+  assistant,
+  fromMessages,
+  isHalted,
+  modelRef,
+  newSession,
+  system,
+  toolResult,
+  user,
+  session as sessions,
+} from "everturn";
 import {
   mergeOpts,
   putContext,
@@ -15,24 +34,13 @@ import {
   resolveModel,
   resolveParams,
   resolveTools,
-  withModel,
-} from "everturn/engine";
-import {
   adapterFailure,
-  assistant,
   chatResult,
-  fromMessages,
-  isHalted,
   messages,
-  modelRef,
-  newSession,
   sessionError,
-  system,
   toolCall,
-  toolResult,
-  user,
-} from "everturn/model";
-import * as sessions from "everturn/session";
+  applyChatResult,
+} from "everturn/advanced";
 import { describe, expect, test } from "vitest";
 
 import { awaitingUserContent, sessionStatuses } from "../src/core/model/internal.ts";
@@ -541,7 +549,7 @@ describe("[allm 76] the session after a run or a step", () => {
     });
 
     test("manual_tool_calls without calls: awaiting_tools, without pending calls", () => {
-      const after = sessions.applyChatResult(before, chatResult({ type: "manual_tool_calls" }));
+      const after = applyChatResult(before, chatResult({ type: "manual_tool_calls" }));
       expect(after).toMatchObject({ status: "awaiting_tools", pendingToolCalls: [] });
     });
 

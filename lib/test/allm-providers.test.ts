@@ -2,21 +2,21 @@
 // ALLM's tables. A title states an intended difference. The codecs have their own tests; this file compares them with
 // ALLM.
 
-import type { Adapter } from "everturn";
-import type { JsonObject, Message, ModelEvent, ModelReply } from "everturn/model";
-import type { Codec, WireContext } from "everturn/wire";
+import type { Adapter, JsonObject, Message, ModelReply } from "everturn";
+import type { ModelEvent, Codec, WireContext } from "everturn/advanced";
 
-import { anthropic, engine, gemini, generate, openai } from "everturn";
-import { Collector } from "everturn/kernel";
-import { assistant, request, system, toolCall, toolResult, toolSpec, user } from "everturn/model";
+import { anthropic, engine, gemini, generate, openai, assistant, request, system, toolResult, user } from "everturn";
 import {
+  Collector,
+  toolCall,
+  toolSpec,
   anthropicMessages,
   frameReader,
   geminiGenerateContent,
   noQuirks,
   openaiChat,
   openaiResponses,
-} from "everturn/wire";
+} from "everturn/advanced";
 import { describe, expect, test } from "vitest";
 
 type Settings = NonNullable<Parameters<typeof request>[1]>;

@@ -8,8 +8,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
 import { engine, fake, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { runtime, storageTables } from "everturn/runtime";
+import { memoryStorage, runtime, storageTables } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
 const root = join(import.meta.dirname, "../..");

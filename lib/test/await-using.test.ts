@@ -6,10 +6,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { engine, fake, says } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { sqliteStorage } from "everturn/host/sqlite";
 import { mcpClient, mcpHandler } from "everturn/mcp";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
+import { sqliteStorage } from "everturn/sqlite";
 import { afterEach, describe, expect, test, vi } from "vitest";
 
 import { closeable } from "../src/core/model/closeable.ts";

@@ -1,7 +1,7 @@
 // A loopback server with the background mode of OpenAI's Responses API. Its responses continue without a connection:
 // they can be streamed with numbered events, read by their ids, and cancelled.
 
-import type { Json, JsonObject } from "everturn/model";
+import type { Json, JsonObject } from "everturn";
 import type { IncomingMessage, ServerResponse } from "node:http";
 
 import { createServer } from "node:http";

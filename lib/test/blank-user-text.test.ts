@@ -1,12 +1,27 @@
 // A user message without text, image or file is a validation error in every verb and every adapter, before anything is
 // sent or stored.
 
-import type { Adapter } from "everturn/engine";
-import type { Message } from "everturn/model";
+import type { Adapter, Message } from "everturn";
 
-import { anthropic, askUser, chat, fake, gemini, generate, openai, openaiCompatible, step } from "everturn";
-import { fromMessages, imagePart, newSession, request, textPart, user, validateMessage } from "everturn/model";
-import * as sessions from "everturn/session";
+import {
+  anthropic,
+  askUser,
+  chat,
+  fake,
+  gemini,
+  generate,
+  openai,
+  openaiCompatible,
+  step,
+  fromMessages,
+  imagePart,
+  newSession,
+  request,
+  textPart,
+  user,
+  session as sessions,
+} from "everturn";
+import { validateMessage } from "everturn/advanced";
 import { expect, test } from "vitest";
 
 import { systemClock } from "../src/core/engine/internal.ts";

@@ -5,19 +5,15 @@
 //
 // The terminal has its tests in apps/cli/test, the pages in apps/studio/test/browser.
 
-import type { Tool } from "everturn";
-import type { JsonObject } from "everturn/model";
+import type { Tool, JsonObject } from "everturn";
 import type { HostStorage, Runtime } from "everturn/runtime";
 
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
-import { agentTool, engine, fake, tool } from "everturn";
+import { agentTool, engine, fake, tool, approvalText, isEverturnError, MisuseError, session as memory } from "everturn";
 import { createClient } from "everturn/client";
-import { memoryStorage } from "everturn/host/memory";
 import { createHandler } from "everturn/http";
 import { mcpHandler } from "everturn/mcp";
-import { approvalText, isEverturnError, MisuseError } from "everturn/model";
-import { runtime } from "everturn/runtime";
-import * as memory from "everturn/session";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { afterEach, describe, expect, test } from "vitest";
 
 import { chatDialects } from "./dialects.ts";

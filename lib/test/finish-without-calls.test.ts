@@ -2,9 +2,7 @@
 
 import type { FakeScript } from "everturn";
 
-import { chat, generate, step } from "everturn";
-import { fromMessages, newSession, user } from "everturn/model";
-import * as sessions from "everturn/session";
+import { chat, generate, step, fromMessages, newSession, user, session as sessions } from "everturn";
 import { expect, test } from "vitest";
 
 import { playing } from "./runs.ts";

@@ -7,8 +7,7 @@ import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
 import { chat, engine, fake, says, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
 
@@ -16,7 +15,7 @@ const root = join(import.meta.dirname, "../..");
 const workplace = join(root, "lib/.snippets/first-hour");
 
 const imports = `import { chat, engine, openai, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
+import { memoryStorage } from "everturn/runtime";
 import { runtime } from "everturn/runtime";
 import { z } from "zod";
 `;
@@ -108,7 +107,7 @@ describe("the compiler names the mistake", () => {
     };
     await writeFile(join(workplace, "tsconfig.json"), JSON.stringify(config));
     for (const [index, [program]] of Object.values(mistakes).entries()) {
-      const context = program.includes("ToolContext") ? 'import type { ToolContext } from "everturn/engine";\n' : "";
+      const context = program.includes("ToolContext") ? 'import type { ToolContext } from "everturn";\n' : "";
       await writeFile(join(workplace, `m${index}.ts`), `${context}${imports}${program}\nexport {};\n`);
     }
     const tsc = join(root, "node_modules/typescript/bin/tsc");

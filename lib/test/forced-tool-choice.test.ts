@@ -2,13 +2,11 @@
 // never answers.
 
 import type { FakeScript } from "everturn";
-import type { ToolChoice } from "everturn/model";
+import type { ToolChoice } from "everturn/advanced";
 
-import { askUser, chat, engine, fake, generate, step, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { assistant, toolCall, toolResult, user } from "everturn/model";
-import { runtime } from "everturn/runtime";
-import * as session from "everturn/session";
+import { askUser, chat, engine, fake, generate, step, tool, assistant, toolResult, user, session } from "everturn";
+import { toolCall } from "everturn/advanced";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
 import { calls, plain, playing, says } from "./runs.ts";

@@ -1,10 +1,8 @@
 // An image that the model generates, in a durable session: it is stored with the reply, and the next turn sends it back
 // with its signature.
 
-import { engine, gemini } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { replyImages } from "everturn/model";
-import { runtime } from "everturn/runtime";
+import { engine, gemini, replyImages } from "everturn";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { expect, test } from "vitest";
 
 test("a generated image is stored with the session and sent back in the next turn of another process", async () => {

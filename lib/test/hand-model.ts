@@ -1,9 +1,10 @@
 // A model that a test controls: each call waits until the test emits text, ends the reply, or fails it.
 
-import type { Adapter } from "everturn";
-import type { ModelEvent, ModelRequest } from "everturn/model";
+import type { Adapter, ModelRequest } from "everturn";
+import type { ModelEvent } from "everturn/advanced";
 
-import { adapterFailure, assistant } from "everturn/model";
+import { assistant } from "everturn";
+import { adapterFailure } from "everturn/advanced";
 
 /** One model call, controlled by the test. */
 export type HandCall = {

@@ -246,7 +246,7 @@ test.each([
   ["serve/client", "the runtime", 'export { runtime } from "../../durable/internal.ts";'],
   ["serve/client", "the handler", 'export { createHandler } from "../http/internal.ts";'],
   ["serve/http", "an adapter", 'export { fake } from "../../core/adapters/internal.ts";'],
-  ["serve/http", "a host", 'export { memoryStorage } from "../../durable/host/memory/index.ts";'],
+  ["serve/http", "a host", 'export { sqliteStorage } from "../../durable/host/sqlite/index.ts";'],
   ["serve/http", "a bridge", 'export { mcpTools } from "../../bridges/mcp/index.ts";'],
   ["serve/http", "a dialect", 'export { agUi } from "../dialects/internal.ts";'],
   ["serve/http", "the entry point of its floor", 'export { agUi } from "../index.ts";'],
@@ -261,7 +261,7 @@ test.each([
 });
 
 describe("entry points", () => {
-  test.each(["everturn/model/json", "everturn/dist/model/json.js", "everturn/src/model/json.ts"])(
+  test.each(["everturn/model", "everturn/model/json", "everturn/dist/model/json.js", "everturn/src/model/json.ts"])(
     "%s cannot be imported",
     async (specifier) => {
       const program = `import(${JSON.stringify(specifier)}).then(() => process.exit(0), (error) => { console.log(error.code); process.exit(1); })`;

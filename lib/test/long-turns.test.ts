@@ -1,7 +1,7 @@
 // The memory of a turn is linear in its steps: twice the steps retain about twice the heap. A copy of the message list
 // for each step (quadratic) would retain about three times as much at these numbers of steps.
 
-import type { ChatResult } from "everturn/model";
+import type { ChatResult } from "everturn";
 
 import { chat } from "everturn";
 import { runtime } from "everturn/runtime";

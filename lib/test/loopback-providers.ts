@@ -3,15 +3,14 @@
 // replaced.
 
 import type { AdapterErrorReason } from "../src/core/model/internal.ts";
-import type { Json, JsonObject, ModelRequest } from "everturn/model";
+import type { Json, JsonObject, ModelRequest } from "everturn";
 import type { AdapterScenario } from "everturn/testing";
 import type { IncomingMessage, ServerResponse } from "node:http";
 
 import { createServer } from "node:http";
 import { crc32 } from "node:zlib";
 
-import { tool } from "everturn";
-import { imagePart, user } from "everturn/model";
+import { tool, imagePart, user } from "everturn";
 
 // The server
 

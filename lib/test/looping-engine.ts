@@ -2,16 +2,14 @@
 // use.
 
 import type { Engine } from "everturn";
-import type { ModelEvent } from "everturn/model";
+import type { ModelEvent } from "everturn/advanced";
 import type { HostStorage } from "everturn/runtime";
 
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 
-import { engine, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { assistant } from "everturn/model";
-import { runtime } from "everturn/runtime";
+import { engine, tool, assistant } from "everturn";
+import { memoryStorage, runtime } from "everturn/runtime";
 
 /**
  * Each model call but the last one calls a tool, which returns a short text. What the model replies depends on the

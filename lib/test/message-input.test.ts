@@ -2,12 +2,10 @@
 
 import type { Engine } from "everturn";
 
-import { chat, engine, fake, fromMessages, generate, says, step, textPart, user } from "everturn";
+import { chat, engine, fake, fromMessages, generate, says, step, textPart, user, session } from "everturn";
 import { createClient } from "everturn/client";
-import { memoryStorage } from "everturn/host/memory";
 import { createHandler } from "everturn/http";
-import { runtime } from "everturn/runtime";
-import * as session from "everturn/session";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { expect, test } from "vitest";
 
 const message = user([textPart("Which river"), textPart(" flows through Rome?")]);

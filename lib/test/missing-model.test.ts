@@ -1,10 +1,8 @@
 // A run without a model, or with a model that the adapter cannot call, is an `EngineError` before anything is sent or
 // stored.
 
-import { anthropic, chat, engine, fake, gemini, generate, openai, providers, step, stream } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { runtime } from "everturn/runtime";
-import * as session from "everturn/session";
+import { anthropic, chat, engine, fake, gemini, generate, openai, providers, step, stream, session } from "everturn";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
 const refuse = () => Promise.reject(new Error("no request may be sent"));

@@ -2,12 +2,10 @@
 // demands a proof for every option.
 
 import type { RunOptionName } from "../src/core/engine/internal.ts";
-import type { ChatOptions, FakeAdapter, FakeScript, Tool } from "everturn";
-import type { Clock } from "everturn/engine";
+import type { ChatOptions, FakeAdapter, FakeScript, Tool, Clock } from "everturn";
 import type { DurableOptions } from "everturn/runtime";
 
-import { tool, user } from "everturn";
-import { messageText } from "everturn/model";
+import { tool, user, messageText } from "everturn";
 
 import { calls, plain, says } from "./runs.ts";
 

@@ -58,12 +58,12 @@ const cell = "```javascript\\nfinish(1)\\n```";
 
 const programs: { readonly [name: string]: { readonly program: string; readonly expected: RegExp } } = {
   libsql: {
-    program: `import { sqliteStorage } from "everturn/host/sqlite";
+    program: `import { sqliteStorage } from "everturn/sqlite";
       await sqliteStorage({ path: "x.db", driver: "libsql" }).read([{ table: "sessions", prefix: [] }]);`,
     expected: /no SQLite driver could be loaded .*npm install libsql/,
   },
   pg: {
-    program: `import { postgresStorage } from "everturn/host/postgres";
+    program: `import { postgresStorage } from "everturn/postgres";
       await postgresStorage({ url: "postgres://localhost/app" }).open();`,
     expected: /the package "pg" could not be loaded. Run "npm install pg"/,
   },
@@ -71,7 +71,7 @@ const programs: { readonly [name: string]: { readonly program: string; readonly 
     // On Node 20 the error about the platform would come first.
     program: `Promise.withResolvers ??= () => ({});
       import { engine, fake } from "everturn";
-      import { memoryStorage } from "everturn/host/memory";
+      import { memoryStorage } from "everturn/runtime";
       import { restateServices } from "everturn/restate";
       import { runtime } from "everturn/runtime";
       const sessions = runtime({ host: memoryStorage(), engines: { default: engine({ adapter: fake({ scripts: [] }) }) } });

@@ -11,9 +11,9 @@ import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-http";
 import { MeterProvider, PeriodicExportingMetricReader } from "@opentelemetry/sdk-metrics";
 import { BasicTracerProvider, SimpleSpanProcessor } from "@opentelemetry/sdk-trace-base";
 import { engine, fake, tool } from "everturn";
-import { sqliteStorage } from "everturn/host/sqlite";
 import { instrument, spanIds } from "everturn/otel";
 import { runtime } from "everturn/runtime";
+import { sqliteStorage } from "everturn/sqlite";
 import Libsql from "libsql";
 
 const [, , role = "", file = "", collector = ""] = process.argv;

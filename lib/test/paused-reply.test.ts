@@ -1,15 +1,13 @@
 // Replies that the provider pauses (`pause_turn` of Anthropic): the loop sends them back and continues, within one
 // turn. The provider is a server on the loopback interface that answers with scripted messages, streamed or whole.
 
-import type { Json, JsonObject } from "everturn/model";
+import type { Json, JsonObject } from "everturn";
 import type { IncomingMessage, ServerResponse } from "node:http";
 
 import { createServer } from "node:http";
 
-import { anthropic, chat, engine, step, stream } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { messageText, user } from "everturn/model";
-import { runtime } from "everturn/runtime";
+import { anthropic, chat, engine, step, stream, messageText, user } from "everturn";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 
 const bodies: JsonObject[] = [];

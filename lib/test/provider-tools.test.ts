@@ -2,19 +2,16 @@
 // sessions, the durable runtime and HTTP. The provider is a server on the loopback interface that answers with scripted
 // items.
 
-import type { Tool } from "everturn";
-import type { Json, JsonObject } from "everturn/model";
+import type { Tool, Json, JsonObject } from "everturn";
 import type { HostStorage } from "everturn/runtime";
 import type { IncomingMessage, ServerResponse } from "node:http";
 
 import { createServer } from "node:http";
 
-import { anthropic, chat, engine, openai, providerTool, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
+import { anthropic, chat, engine, openai, providerTool, tool, imageFromBase64, MisuseError, session } from "everturn";
+import { attachment } from "everturn/advanced";
 import { createHandler } from "everturn/http";
-import { attachment, imageFromBase64, MisuseError } from "everturn/model";
-import { runtime } from "everturn/runtime";
-import * as session from "everturn/session";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { handClock } from "everturn/testing";
 import { afterAll, beforeAll, describe, expect, expectTypeOf, test } from "vitest";
 

@@ -2,10 +2,10 @@
 // the deltas of a reply come exactly once, without a gap, and add up to the reply; after a reset the text starts again
 // from nothing.
 
-import type { TurnEvent } from "everturn/model";
+import type { TurnEvent } from "everturn";
 import type { RuntimeEvent } from "everturn/runtime";
 
-import { messageText } from "everturn/model";
+import { messageText } from "everturn";
 
 /** The events that were read, and the text of each reply as its deltas add up. */
 export type Reading = {

@@ -15,12 +15,11 @@ import {
   streamGenerate,
   streamStep,
   tool,
+  session,
 } from "everturn";
 import { createClient } from "everturn/client";
-import { memoryStorage } from "everturn/host/memory";
 import { createHandler, inspection } from "everturn/http";
-import { replayTurn, runtime } from "everturn/runtime";
-import * as session from "everturn/session";
+import { memoryStorage, replayTurn, runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
 const failing: readonly FakeStep[] = [{ type: "error", reason: "invalid_request" }];

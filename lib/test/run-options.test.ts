@@ -3,16 +3,14 @@
 
 import type { DurableRefusal, RunOptionName, EngineFields, EngineOptions } from "../src/core/engine/internal.ts";
 import type { Logged, Trace } from "./option-proofs.ts";
-import type { Engine, FakeAdapter } from "everturn";
+import type { Engine, FakeAdapter, CallerContext, Json } from "everturn";
+import type { MisuseReason } from "everturn/advanced";
 import type { AllowedOption } from "everturn/http";
-import type { CallerContext, Json, MisuseReason } from "everturn/model";
 import type { DurableOptions, Runtime, RuntimeOptions, TurnHandle } from "everturn/runtime";
 
-import { engine, fake, MisuseError, stream } from "everturn";
-import { configure } from "everturn/engine";
-import { memoryStorage } from "everturn/host/memory";
+import { engine, fake, MisuseError, stream, configure } from "everturn";
 import { createHandler } from "everturn/http";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { describe, expect, expectTypeOf, test } from "vitest";
 
 import { runOptionNames, runOptionTable } from "../src/core/engine/internal.ts";

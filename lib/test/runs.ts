@@ -1,8 +1,7 @@
 // Helpers for tests that run engines with scripted models.
 
 import type { EngineFields } from "../src/core/engine/internal.ts";
-import type { FakeScript, FakeStep, Tool } from "everturn";
-import type { CallerContext } from "everturn/model";
+import type { FakeScript, FakeStep, Tool, CallerContext } from "everturn";
 
 import { engine, fake, tool } from "everturn";
 import { handClock } from "everturn/testing";

@@ -2,15 +2,15 @@
 // become literals of a generated file, one on each line, and the compiler reports the lines that do not match.
 
 import type { Target } from "./sdk-types/targets.ts";
-import type { JsonObject } from "everturn/model";
+import type { JsonObject } from "everturn";
 
 import { execFile } from "node:child_process";
 import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 
-import { request, user } from "everturn/model";
-import { anthropicMessages } from "everturn/wire";
+import { request, user } from "everturn";
+import { anthropicMessages } from "everturn/advanced";
 import { beforeAll, describe, expect, test } from "vitest";
 
 import { requestsFor } from "./sdk-types/requests.ts";

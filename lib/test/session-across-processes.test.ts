@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 
-import { fromJson, messageText, orThrow } from "everturn/model";
+import { fromJson, messageText, orThrow } from "everturn";
 import { expect, test } from "vitest";
 
 const root = join(import.meta.dirname, "../..");
@@ -14,7 +14,7 @@ const run = promisify(execFile);
 
 const program = `
 import { askUser, engine, fake, fromJson, orThrow, toJson, tool } from "everturn";
-import * as session from "everturn/session";
+import { session } from "everturn";
 import { readFileSync, writeFileSync } from "node:fs";
 
 const [, , step, file] = process.argv;
@@ -31,8 +31,8 @@ writeFileSync(file, toJson("session", done.session));
 // how many records the second process has.
 const guessing = `
 import { engine, fake, fromJson, orThrow, toJson, tool, user } from "everturn";
-import { ChatContextProjector, chatProtocol, ending, replyMessage, replyStepEnd } from "everturn/kernel";
-import * as session from "everturn/session";
+import { ChatContextProjector, chatProtocol, ending, replyMessage, replyStepEnd } from "everturn/advanced";
+import { session } from "everturn";
 import { readFileSync, writeFileSync } from "node:fs";
 
 const [, , step, file] = process.argv;

@@ -236,7 +236,7 @@ test("a debugger that steps into a function of the library stops at its TypeScri
     import { fileURLToPath } from "node:url";
     import { isMainThread, Worker } from "node:worker_threads";
     import { Session } from "node:inspector";
-    import { textPart } from "everturn/model";
+    import { textPart } from "everturn";
 
     if (isMainThread) {
       const worker = new Worker(new URL(import.meta.url));

@@ -1,11 +1,10 @@
 // Optional fields with OpenAI's strict mode, over HTTP: the schema that is sent has nullable fields, and `null` in one
 // of them is an absent field for the program. The text of the reply keeps it.
 
-import type { Json } from "everturn/model";
+import type { Json } from "everturn";
 
 import { chat, engine, openai, openaiCompatible, partialOutput, stream, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { violations } from "everturn/testing";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";

@@ -1,17 +1,15 @@
 // Structured output of a run that stops for an approval or a question: the run that continues asks for the same schema
 // and returns the checked value. In memory (session verbs) and in the durable runtime.
 
-import type { Json, ModelRequest, Session } from "everturn/model";
+import type { Json, ModelRequest, Session } from "everturn";
 import type { Runtime, TurnHandle } from "everturn/runtime";
 
 import { toStandardJsonSchema } from "@valibot/to-json-schema";
 import { type } from "arktype";
-import { askUser, engine, fake, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
+import { askUser, engine, fake, tool, fromJson, newSession, toJson, user, session } from "everturn";
+import { appendUser, StreamReducer } from "everturn/advanced";
 import { inspection } from "everturn/http";
-import { appendUser, fromJson, newSession, toJson, user } from "everturn/model";
-import { runtime } from "everturn/runtime";
-import * as session from "everturn/session";
+import { memoryStorage, runtime } from "everturn/runtime";
 import * as valibot from "valibot";
 import { describe, expect, expectTypeOf, test } from "vitest";
 import { z } from "zod";
@@ -100,7 +98,7 @@ describe("in memory", () => {
     const { agent, adapter } = agentOf("pay", reply, "bye");
     const base = newSession();
     const events = session.streamStart(agent, appendUser(base, "refund"), { output: Refund, repair: 2 });
-    const reducer = new session.StreamReducer(base, { output: Refund, repair: 2 });
+    const reducer = new StreamReducer(base, { output: Refund, repair: 2 });
     for await (const event of events) reducer.add(event);
     const reduced = reducer.finalize().session;
     expect(reduced.pendingOutput).toMatchObject({ schema: refundSchema, repair: 2 });

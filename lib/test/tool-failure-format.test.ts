@@ -1,11 +1,9 @@
 // Every failed tool call reaches the model as `{"error": message}`: calls that ran and failed, that were refused, and
 // that the kernel did not run.
 
-import type { FakeScript } from "everturn";
-import type { Message } from "everturn/model";
+import type { FakeScript, Message } from "everturn";
 
-import { chat, fail, tool } from "everturn";
-import * as sessions from "everturn/session";
+import { chat, fail, tool, session as sessions } from "everturn";
 import { expect, test } from "vitest";
 
 import { calls, plain, playing, says } from "./runs.ts";

@@ -1,13 +1,12 @@
 // The view of a turn: the same for every reader, whatever part of the stream it got and however it was cut.
 
-import type { FakeScript } from "everturn";
-import type { AssistantMessage, Message, TurnCall, TurnChange, TurnEvent } from "everturn/model";
+import type { FakeScript, AssistantMessage, Message, TurnEvent } from "everturn";
+import type { TurnCall, TurnChange } from "everturn/advanced";
 import type { RuntimeEvent } from "everturn/runtime";
 
-import { askUser, engine, fake, stream, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { assistant, modelReply, toolCall, TurnView, user } from "everturn/model";
-import { runtime } from "everturn/runtime";
+import { askUser, engine, fake, stream, tool, assistant, user } from "everturn";
+import { modelReply, toolCall, TurnView } from "everturn/advanced";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
 import { handModel } from "./hand-model.ts";

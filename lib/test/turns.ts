@@ -1,11 +1,22 @@
 // Helpers for tests of the turn machine: a configuration, replies and tool results, and a turn as lines of text.
 
 import type { ChatProtocolOptions, Transition } from "../src/core/kernel/internal.ts";
-import type { EffectResponse, Notice, Turn, TurnInput, TurnMachineConfig } from "everturn/kernel";
-import type { Message, ModelReply, ToolCall, ToolOutcome, TurnOutcome } from "everturn/model";
+import type { Message, ModelReply, ToolCall, ToolOutcome, TurnOutcome } from "everturn";
+import type { EffectResponse, Notice, Turn, TurnInput, TurnMachineConfig } from "everturn/advanced";
 
-import { chatProtocol, checkpointDelivered, modelReplied, toolReturned, turnConfig, turnInput } from "everturn/kernel";
-import { assistant, modelReply, orThrow, toolCall, toolSpec, usage, user } from "everturn/model";
+import { assistant, orThrow, user } from "everturn";
+import {
+  chatProtocol,
+  checkpointDelivered,
+  modelReplied,
+  toolReturned,
+  turnConfig,
+  turnInput,
+  modelReply,
+  toolCall,
+  toolSpec,
+  usage,
+} from "everturn/advanced";
 
 import { advance, pendingEffects, startTurn } from "../src/core/kernel/internal.ts";
 import { encodeToolValue } from "../src/core/model/internal.ts";

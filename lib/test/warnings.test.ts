@@ -1,15 +1,13 @@
 // Warnings from the codec to the caller: on the reply, as events of a stream, and in the stored events of a durable
 // turn.
 
-import type { FakeScript } from "everturn";
-import type { Json } from "everturn/model";
+import type { FakeScript, Json } from "everturn";
 import type { Server } from "node:http";
 
 import { createServer } from "node:http";
 
 import { anthropic, chat, engine, fake, gemini, generate, openai, stream, streamGenerate } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 
 import { readAll } from "./readings.ts";

@@ -1,14 +1,10 @@
 // Values of a wrong type from callers without a compiler: each raises `MisuseError` that names the argument, before
 // anything runs.
 
-import type { ChatOptions } from "everturn/engine";
-import type { TurnEvent, TurnOutcome } from "everturn/model";
+import type { ChatOptions, TurnEvent, TurnOutcome } from "everturn";
 
-import { chat, engine, stream, tool } from "everturn";
-import { mergeOpts } from "everturn/engine";
-import { Collector } from "everturn/kernel";
-import { chatResult } from "everturn/model";
-import * as sessions from "everturn/session";
+import { chat, engine, stream, tool, session as sessions } from "everturn";
+import { mergeOpts, Collector, chatResult } from "everturn/advanced";
 import { expect, test } from "vitest";
 
 import { playing, says } from "./runs.ts";

@@ -35,12 +35,12 @@ export const programs = {
   `,
   /** The turn machine, for an application with a protocol and a projector of its own. */
   machine: `
-    import { TurnMachine } from "everturn/kernel";
+    import { TurnMachine } from "everturn/advanced";
     console.log(TurnMachine);
   `,
   /** A turn with tools that an application drives itself. */
   turn: `
-    import { checkpointDelivered, modelReplied, toolReturned, turnConfig, turnInput, TurnMachine } from "everturn/kernel";
+    import { checkpointDelivered, modelReplied, toolReturned, turnConfig, turnInput, TurnMachine } from "everturn/advanced";
     export function run(tools, messages, callModel, callTool) {
       const machine = TurnMachine.start(turnConfig({ toolSpecs: tools }), turnInput("turn", { messages }));
       while (!machine.isDone) {
@@ -52,8 +52,8 @@ export const programs = {
       return machine.checkpoint();
     }
   `,
-  /** Everything that the kernel exports. */
-  kernel: `export * from "everturn/kernel";`,
+  /** Everything that the entry point for other builders exports. */
+  kernel: `export * from "everturn/advanced";`,
 };
 
 const limits = {
@@ -80,7 +80,7 @@ export async function measure(tarball: Tarball, project: string): Promise<readon
     await size("hello world, one file", "hello", true),
     await size("kernel, the machine", "machine"),
     await size("kernel, a turn with tools", "turn"),
-    await size("kernel, all exports", "kernel"),
+    await size("advanced, all exports", "kernel"),
   ];
 }
 

@@ -4,7 +4,7 @@
 import type { Io } from "./commands/io.ts";
 
 import { CommanderError } from "commander";
-import { isEverturnError, MisuseError } from "everturn/model";
+import { isEverturnError, MisuseError } from "everturn";
 
 import { UsageError } from "./commands/context.ts";
 import { exitCodes } from "./commands/exit-codes.ts";

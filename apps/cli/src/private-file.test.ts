@@ -12,7 +12,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { sqliteStorage } from "everturn/host/sqlite";
+import { sqliteStorage } from "everturn/sqlite";
 import { afterEach, expect, test } from "vitest";
 
 import {

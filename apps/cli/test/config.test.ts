@@ -8,8 +8,8 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 import { engine, fake, tool } from "everturn";
-import { sqliteStorage } from "everturn/host/sqlite";
 import { runtime } from "everturn/runtime";
+import { sqliteStorage } from "everturn/sqlite";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
 import { createPlace, ended, says } from "./harness.ts";
@@ -274,7 +274,7 @@ describe("replay --open", () => {
     const custom = (storage: string) =>
       write(
         "custom.mjs",
-        `import { sqliteStorage } from "everturn/host/sqlite"; ${engines} export default { engines: { default: answering("a") }, storage: ${storage} };`,
+        `import { sqliteStorage } from "everturn/sqlite"; ${engines} export default { engines: { default: answering("a") }, storage: ${storage} };`,
       );
     custom(`({ readOnly }) => sqliteStorage({ path: ${JSON.stringify(join(place.folder, "none.db"))}, readOnly })`);
     expect((await replay("custom.mjs")).stderr).toMatch(/there is no file .*none\.db/);
@@ -292,7 +292,7 @@ describe("serve with a configuration file", () => {
     write(
       "everturn.config.mjs",
       `${engines}
-       import { sqliteStorage } from "everturn/host/sqlite";
+       import { sqliteStorage } from "everturn/sqlite";
        export default defineConfig({
          engines: { default: answering("Served.") },
          storage: () => sqliteStorage({ path: ${JSON.stringify(join(place.folder, "custom.db"))} }),

@@ -8,8 +8,8 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 import { engine, fake, tool } from "everturn";
-import { sqliteStorage } from "everturn/host/sqlite";
 import { runtime } from "everturn/runtime";
+import { sqliteStorage } from "everturn/sqlite";
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 
 import { startPostgres } from "../../../lib/test/postgres-server.ts";

@@ -4,7 +4,7 @@
 import type { PostgresServer } from "../../../lib/test/postgres-server.ts";
 
 import { engine, fake } from "everturn";
-import { postgresStorage } from "everturn/host/postgres";
+import { postgresStorage } from "everturn/postgres";
 import { runtime } from "everturn/runtime";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 

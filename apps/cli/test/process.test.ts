@@ -5,8 +5,8 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { join } from "node:path";
 
+import { messageText } from "everturn";
 import { createClient } from "everturn/client";
-import { messageText } from "everturn/model";
 import { afterAll, describe, expect, it } from "vitest";
 
 import { createPlace, ended, says } from "./harness.ts";

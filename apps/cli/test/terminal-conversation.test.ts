@@ -1,8 +1,7 @@
 // Complete conversations with the real runtime and a database, on a simulated terminal.
 
 import type { Workspace } from "../src/workspace.ts";
-import type { Engine, JsonObject, Tool } from "everturn";
-import type { WhenBusy } from "everturn/engine";
+import type { Engine, JsonObject, Tool, WhenBusy } from "everturn";
 
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -10,8 +9,7 @@ import { join } from "node:path";
 
 import { loadSettings } from "@everturn/server";
 import { agentTool, engine, fake, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { afterEach, beforeEach, expect, test } from "vitest";
 
 import { Conversation } from "../src/chat/conversation.ts";

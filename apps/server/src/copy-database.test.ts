@@ -3,7 +3,7 @@
 import type { HostStorage, StorageBatch } from "everturn/runtime";
 
 import { copyDatabase, CopyError } from "@everturn/server";
-import { memoryStorage } from "everturn/host/memory";
+import { memoryStorage } from "everturn/runtime";
 import { handClock } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 

@@ -4,9 +4,8 @@ import type { HostStorage, Runtime, StorageBatch } from "everturn/runtime";
 
 import { databaseStats, offline } from "@everturn/server";
 import { engine } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { sqliteStorage } from "everturn/host/sqlite";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
+import { sqliteStorage } from "everturn/sqlite";
 import { expect, test } from "vitest";
 
 const hourMs = 3_600_000;

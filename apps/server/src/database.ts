@@ -9,8 +9,8 @@ import type { HostStorage } from "everturn/runtime";
 import { closeSync, existsSync, mkdirSync, openSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 
-import { postgresStorage } from "everturn/host/postgres";
-import { sqliteStorage } from "everturn/host/sqlite";
+import { postgresStorage } from "everturn/postgres";
+import { sqliteStorage } from "everturn/sqlite";
 
 import { isStorage } from "./program-config.ts";
 import { isPostgresUrl, SettingsError } from "./setting-readers.ts";

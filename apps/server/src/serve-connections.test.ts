@@ -7,8 +7,7 @@ import { setTimeout as timeout } from "node:timers/promises";
 
 import { startServer } from "@everturn/server";
 import { engine, fake } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { afterEach, expect, test } from "vitest";
 
 import { networkOf } from "./serve.ts";

@@ -1,8 +1,7 @@
 // A server claims turns that no other process drives.
 
 import { engine, fake } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { expect, test } from "vitest";
 
 import { startServer } from "./serve.ts";

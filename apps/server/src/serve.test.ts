@@ -10,9 +10,8 @@ import { dirname, join } from "node:path";
 
 import { isLoopback, startServer } from "@everturn/server";
 import { engine, fake, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { sqliteStorage } from "everturn/host/sqlite";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
+import { sqliteStorage } from "everturn/sqlite";
 import Libsql from "libsql";
 import { afterEach, describe, expect, test, vi } from "vitest";
 

@@ -43,9 +43,8 @@ import { setTimeout } from "node:timers/promises";
 
 import { getRequestListener } from "@hono/node-server";
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
-import { subscribe } from "everturn/engine";
+import { subscribe, MisuseError } from "everturn";
 import { agUi, aiSdkChat, createHandler, defaultHttpLimits, openaiCompletions } from "everturn/http";
-import { MisuseError } from "everturn/model";
 
 import { clientAddresses } from "./client-address.ts";
 import { errorResponse, LoginCodes, withLogin } from "./login.ts";

@@ -3,8 +3,7 @@
 //
 // An error message shows the invalid value, except where the value may be a secret (tokens, base URLs with a password).
 
-import type { Tool } from "everturn";
-import type { WhenBusy } from "everturn/engine";
+import type { Tool, WhenBusy } from "everturn";
 
 import { readFileSync } from "node:fs";
 import { isIP } from "node:net";

@@ -1,9 +1,8 @@
 // Replay files: records of real turns, which a runtime in memory exports, and damaged ones.
 
 import { engine, fake, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
 import { inspection } from "everturn/http";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { beforeAll, describe, expect, test } from "vitest";
 
 import { readReplayFile, ReplayFileError } from "../src/replay/record.ts";

@@ -1,6 +1,25 @@
-// Entry point `everturn`: what most programs need. The entry points of the layers have the rest.
+// Entry point `everturn`: engines, tools, messages, the verbs that run a model, and those of sessions that your program
+// keeps.
 
 export type {
+  AssistantMessage,
+  CallerContext,
+  Decision,
+  Environment,
+  EventMessage,
+  FilePart,
+  ImagePart,
+  Part,
+  PendingToolCall,
+  ReasoningPart,
+  SessionStatus,
+  ShownCall,
+  SystemMessage,
+  TextPart,
+  ToolCallPart,
+  ToolMessage,
+  ToolOutcome,
+  UserMessage,
   ChatResult,
   Failure,
   Json,
@@ -22,6 +41,21 @@ export type {
 } from "./model/index.ts";
 
 export {
+  append,
+  approvalText,
+  callPath,
+  filePart,
+  ImageAdapterError,
+  imageFromBase64,
+  imageFromBinary,
+  imageToBinary,
+  messageText,
+  modelRef,
+  replyImages,
+  RuntimeError,
+  searchResultPart,
+  validateThread,
+  visibleText,
   AdapterError,
   assistant,
   EngineError,
@@ -54,6 +88,11 @@ export type {
   Adapter,
   Budgets,
   ChatOptions,
+  Clock,
+  ContextPolicy,
+  ImageAdapter,
+  RetryPolicy,
+  WhenBusy,
   Engine,
   GenerateOptions,
   OnToolError,
@@ -83,6 +122,7 @@ export {
 } from "./adapters/index.ts";
 export {
   agentTool,
+  askAndResume,
   askUser,
   catalog,
   configure,
@@ -106,6 +146,7 @@ export {
   editImage,
   generate,
   generateImage,
+  imageVariations,
   partialOutput,
   step,
   stream,
@@ -115,3 +156,5 @@ export {
   UnknownToolError,
   unwrap,
 } from "./run/index.ts";
+export type { DecisionInput, SessionInput, SessionResult, SessionStepResult } from "./session/index.ts";
+export { session } from "./session/index.ts";

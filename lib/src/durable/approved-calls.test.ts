@@ -24,7 +24,7 @@ import {
 } from "../core/model/internal.ts";
 import { planRun, streamPlan } from "../core/run/internal.ts";
 import { decide, reply, start } from "../core/session/internal.ts";
-import { memoryStorage } from "./host/memory/index.ts";
+import { memoryStorage } from "./host/memory/memory.ts";
 import { runtime } from "./index.ts";
 
 const says = (text: string): FakeScript => [{ type: "text", text }];

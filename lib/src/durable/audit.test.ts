@@ -2,8 +2,7 @@
 // tokens.
 
 import { engine, fake, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { handClock } from "everturn/testing";
 import { expect, test } from "vitest";
 

@@ -2,10 +2,8 @@
 
 import type { HostStorage } from "everturn/runtime";
 
-import { engine, fake, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { MisuseError, user } from "everturn/model";
-import { runtime } from "everturn/runtime";
+import { engine, fake, tool, MisuseError, user } from "everturn";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { expect, test } from "vitest";
 
 import { handModel } from "../../test/hand-model.ts";

@@ -2,15 +2,11 @@
 // accepted with decides its requests in every process.
 
 import type { HostStorage } from "./rows/storage.ts";
-import type { Adapter, Engine, FakeScript } from "everturn";
-import type { ContextPolicy } from "everturn/engine";
-import type { ModelRequest } from "everturn/model";
+import type { Adapter, Engine, FakeScript, ContextPolicy, ModelRequest } from "everturn";
 
-import { engine, fake, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
+import { engine, fake, tool, messageText, user } from "everturn";
 import { inspection } from "everturn/http";
-import { messageText, user } from "everturn/model";
-import { finalizeStorage, replayTurn, runtime } from "everturn/runtime";
+import { memoryStorage, finalizeStorage, replayTurn, runtime } from "everturn/runtime";
 import { expect, test } from "vitest";
 
 import { summaryPrompt } from "../core/kernel/internal.ts";

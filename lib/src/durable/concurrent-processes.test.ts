@@ -2,10 +2,8 @@
 
 import type { HostStorage } from "everturn/runtime";
 
-import { engine, fake } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { messageText } from "everturn/model";
-import { runtime } from "everturn/runtime";
+import { engine, fake, messageText } from "everturn";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
 import { readAll, reading } from "../../test/readings.ts";

@@ -6,17 +6,17 @@
 import type { PostgresServer } from "../../test/postgres-server.ts";
 import type { CrashOptions, CrashReport } from "../testing/crash-matrix.ts";
 import type { HostStorage } from "./rows/storage.ts";
-import type { PostgresStorage } from "everturn/host/postgres";
-import type { SqlitePathStorage } from "everturn/host/sqlite";
+import type { PostgresStorage } from "everturn/postgres";
+import type { SqlitePathStorage } from "everturn/sqlite";
 import type { CrashHost } from "everturn/testing";
 
 import { copyFileSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { memoryStorage } from "everturn/host/memory";
-import { postgresStorage } from "everturn/host/postgres";
-import { sqliteStorage } from "everturn/host/sqlite";
+import { postgresStorage } from "everturn/postgres";
+import { memoryStorage } from "everturn/runtime";
+import { sqliteStorage } from "everturn/sqlite";
 import { crashMatrix, crashScenarios } from "everturn/testing";
 import Libsql from "libsql";
 import { afterAll, describe, expect, test } from "vitest";

@@ -4,10 +4,8 @@
 import type { ToolContext } from "everturn";
 import type { Runtime } from "everturn/runtime";
 
-import { engine, fake, tool } from "everturn";
-import { agentTool, askAndResume } from "everturn/engine";
+import { session as memory, engine, fake, tool, agentTool, askAndResume } from "everturn";
 import { quickjs } from "everturn/quickjs";
-import { reply, start } from "everturn/session";
 import { expect, test } from "vitest";
 
 import { call, thinker, World, worker } from "../../test/runtime/world.ts";
@@ -88,11 +86,11 @@ test("works on a session value in memory", async () => {
     scripts: [[{ type: "tool_call", id: "c1", name: "ask", arguments: {} }], [{ type: "text", text: "done" }]],
   });
   const of = engine({ adapter, model: "fake:m", tools: [asks] });
-  const { session: asked } = await start(of, "go");
+  const { session: asked } = await memory.start(of, "go");
   expect(asked).toMatchObject({ status: "awaiting_user", pendingQuestion: "Which city?" });
-  const { session: again } = await reply(of, asked, "Rome");
+  const { session: again } = await memory.reply(of, asked, "Rome");
   expect(again).toMatchObject({ status: "awaiting_user", pendingQuestion: "Which day?" });
-  const { session: done } = await reply(of, again, "Monday");
+  const { session: done } = await memory.reply(of, again, "Monday");
   expect(done.status).toBe("completed");
   expect(runs).toHaveLength(3);
 });

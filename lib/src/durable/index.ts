@@ -1,4 +1,5 @@
-// Entry point `everturn/runtime`: the durable runtime, and the storage contract that a host implements.
+// Entry point `everturn/runtime`: the durable runtime, the storage in memory, and the storage contract that a host
+// implements.
 
 export type {
   AuditAction,
@@ -47,6 +48,8 @@ export type {
   TurnHandle,
 } from "./drive/types.ts";
 
+export type { MemoryOptions } from "./host/memory/memory.ts";
+export { memoryStorage } from "./host/memory/memory.ts";
 export { finalizeStorage } from "./work/finalize.ts";
 export { replayTurn } from "./replay/replay-turn.ts";
 export { replayOpenTurns } from "./replay/replay-open.ts";

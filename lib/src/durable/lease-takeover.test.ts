@@ -1,11 +1,10 @@
 // Leases under pauses and clock jumps: a process that lost its session writes nothing, and a process that only
 // overslept continues (H3, Q18).
 
-import type { Clock } from "everturn/engine";
+import type { Clock } from "everturn";
 
 import { engine, fake } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { handClock } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 

@@ -17,7 +17,7 @@ import { call, counting, gate, says, thinker, World } from "../../test/runtime/w
 import { jittered, seeded } from "../../test/shared-storage.ts";
 import { messageText } from "../core/model/internal.ts";
 import { handClock } from "../testing/hand-clock.ts";
-import { memoryStorage } from "./host/memory/index.ts";
+import { memoryStorage } from "./host/memory/memory.ts";
 import { sqliteStorage } from "./host/sqlite/index.ts";
 import { runtime } from "./index.ts";
 import { nextToken, releasePut } from "./rows/lease.ts";

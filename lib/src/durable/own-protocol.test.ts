@@ -3,15 +3,13 @@
 
 import type { Guessing } from "../testing/guessing-protocol.ts";
 import type { Engine } from "everturn";
-import type { NamedProtocol } from "everturn/kernel";
+import type { NamedProtocol } from "everturn/advanced";
 import type { HostStorage, OpenTurnReplay, TurnFailure } from "everturn/runtime";
 
 import { askUser, engine, fake, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
+import { chatProtocol, ending, toolCall as modelCall } from "everturn/advanced";
 import { inspection } from "everturn/http";
-import { chatProtocol, ending } from "everturn/kernel";
-import { toolCall as modelCall } from "everturn/model";
-import { replayOpenTurns, replayTurn, runtime } from "everturn/runtime";
+import { memoryStorage, replayOpenTurns, replayTurn, runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
 import { approved, latch, rejectionOf, says, toolCall } from "../../test/runtime/sessions.ts";

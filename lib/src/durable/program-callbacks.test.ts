@@ -1,6 +1,6 @@
 // Functions of the program that a turn calls: hooks and `onCheckpoint`.
 
-import type { TelemetryEvent } from "everturn/engine";
+import type { TelemetryEvent } from "everturn/advanced";
 
 import { engine, fake, subscribe, tool, user } from "everturn";
 import { describe, expect, test } from "vitest";

@@ -1,10 +1,9 @@
 // The options of `runtime`, and that callers cannot change stored data through the values they get.
 
-import type { CodeExecutor } from "everturn/engine";
+import type { CodeExecutor } from "everturn/advanced";
 
 import { engine, fake, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
 import { handModel } from "../../test/hand-model.ts";

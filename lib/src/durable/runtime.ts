@@ -407,7 +407,7 @@ const optionRules: Rules<RuntimeOptions> = {
  * @example
  * ```ts
  * import { engine, fake } from "everturn";
- * import { memoryStorage } from "everturn/host/memory";
+ * import { memoryStorage } from "everturn/runtime";
  * import { runtime } from "everturn/runtime";
  *
  * const agent = engine({ adapter: fake({ script: [{ type: "text", text: "Hello!" }] }), model: "fake:m" });

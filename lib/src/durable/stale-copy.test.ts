@@ -9,10 +9,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { engine } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { postgresStorage } from "everturn/host/postgres";
-import { sqliteStorage } from "everturn/host/sqlite";
-import { runtime, storageTables } from "everturn/runtime";
+import { postgresStorage } from "everturn/postgres";
+import { memoryStorage, runtime, storageTables } from "everturn/runtime";
+import { sqliteStorage } from "everturn/sqlite";
 import Libsql from "libsql";
 import { afterEach, expect, test } from "vitest";
 

@@ -7,11 +7,9 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { engine, fake, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { sqliteStorage } from "everturn/host/sqlite";
-import { RuntimeError } from "everturn/model";
-import { runtime } from "everturn/runtime";
+import { engine, fake, tool, RuntimeError } from "everturn";
+import { memoryStorage, runtime } from "everturn/runtime";
+import { sqliteStorage } from "everturn/sqlite";
 import { handClock } from "everturn/testing";
 import Libsql from "libsql";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";

@@ -13,7 +13,7 @@ import { fake } from "../core/adapters/internal.ts";
 import { engine } from "../core/engine/internal.ts";
 import { assistant, user } from "../core/model/internal.ts";
 import { handClock } from "../testing/hand-clock.ts";
-import { memoryStorage } from "./host/memory/index.ts";
+import { memoryStorage } from "./host/memory/memory.ts";
 import { sqliteStorage } from "./host/sqlite/index.ts";
 import { runtime } from "./index.ts";
 import { epochOf } from "./rows/lease.ts";

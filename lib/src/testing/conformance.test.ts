@@ -10,10 +10,9 @@ import type {
   ImageAdapterScenario,
   ImageAdapterUnderTest,
 } from "./index.ts";
-import type { CodeExecutor, ToolExecutor, ToolResultEncoder } from "everturn/engine";
-import type { ImageResponse, ModelEvent } from "everturn/model";
+import type { CodeExecutor, ToolExecutor, ToolResultEncoder, ImageResponse, ModelEvent } from "everturn/advanced";
 
-import { imageFromBase64 } from "everturn/model";
+import { imageFromBase64 } from "everturn";
 import { describe, expect, test } from "vitest";
 
 import { quickjs } from "../bridges/quickjs/quickjs.ts";

@@ -127,7 +127,7 @@ type BrokenPoint = { readonly killedAt: readonly CrashPoint[]; readonly what: st
  * @example
  * ```ts
  * import { engine, tool } from "everturn";
- * import { memoryStorage } from "everturn/host/memory";
+ * import { memoryStorage } from "everturn/runtime";
  * import { crashMatrix, steadyModel } from "everturn/testing";
  *
  * const book = tool({ name: "book", description: "Books a seat.", schema: { type: "object" }, handler: () => "booked" });

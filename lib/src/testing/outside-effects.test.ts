@@ -1,7 +1,7 @@
 // The check of the crash matrix for effects outside of the storage.
 
 import { engine, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
+import { memoryStorage } from "everturn/runtime";
 import { crashMatrix, steadyModel } from "everturn/testing";
 import { expect, test } from "vitest";
 

@@ -1,9 +1,8 @@
 import type { Adapter } from "../core/engine/internal.ts";
-import type { JsonObject } from "everturn/model";
+import type { JsonObject } from "everturn";
 import type { ProviderStep, StrictProvider } from "everturn/testing";
 
-import { anthropic, chat, engine, gemini, openai, step, tool } from "everturn";
-import { user } from "everturn/model";
+import { anthropic, chat, engine, gemini, openai, step, tool, user } from "everturn";
 import { strictProvider, violations } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 

@@ -19,8 +19,6 @@ const entryPoints = Object.entries(exports).flatMap(([name, entryPoint]) =>
  * The packages that an entry point may load. The pure ones need none; the JSON Schema validator is loaded on first use.
  */
 const packagesOf: { readonly [entryPoint: string]: readonly string[] } = {
-  "./model": [],
-  "./kernel": [],
   "./http": ["eventsource-parser", "hono"],
   "./otel": ["eventsource-parser", "@opentelemetry/api"],
   "./react": ["eventsource-parser", "react"],
@@ -28,7 +26,7 @@ const packagesOf: { readonly [entryPoint: string]: readonly string[] } = {
 const anyDoor: readonly string[] = ["eventsource-parser"];
 /** Optional packages, needed only by users of the entry point. They may be loaded on demand. */
 const peersOf: { readonly [entryPoint: string]: readonly string[] } = {
-  "./host/postgres": ["pg"],
+  "./postgres": ["pg"],
   "./restate": ["@restatedev/restate-sdk"],
   "./mcp": [
     "@modelcontextprotocol/client",
@@ -44,11 +42,11 @@ const peersOf: { readonly [entryPoint: string]: readonly string[] } = {
 /** Node modules: SQLite runs in a Node worker thread, and clients of Postgres need Node. */
 const nodeOf: { readonly [entryPoint: string]: readonly string[] } = {
   // node:fs reads /proc, to find out whether the process that holds a lease still exists.
-  "./host/sqlite": ["node:fs", "node:path", "node:worker_threads"],
-  "./host/postgres": ["node:crypto"],
+  "./sqlite": ["node:fs", "node:path", "node:worker_threads"],
+  "./postgres": ["node:crypto"],
   // Only a process that Restate calls loads it.
   "./restate": ["node:http2"],
-  "./host/sqlite/worker": ["node:fs", "node:module", "node:worker_threads"],
+  "./sqlite/worker": ["node:fs", "node:module", "node:worker_threads"],
 };
 
 type Package = {

@@ -21,7 +21,7 @@ test("loading the entry points and building engines, runtimes, handlers and clie
 
   const { anthropic, engine, fake, gemini, openai, preset, providers, tool } = await import("everturn");
   const { createClient } = await import("everturn/client");
-  const { memoryStorage } = await import("everturn/host/memory");
+  const { memoryStorage } = await import("everturn/runtime");
   const { createHandler } = await import("everturn/http");
   const { runtime } = await import("everturn/runtime");
   const look = tool({ name: "look", description: "Looks.", schema: { type: "object" }, handler: () => "seen" });

@@ -6,10 +6,9 @@ import type { Json } from "everturn";
 import type { EverturnClient } from "everturn/client";
 
 import { createClient } from "everturn/client";
-import { memoryStorage } from "everturn/host/memory";
 import { createHandler } from "everturn/http";
 import { quickjs } from "everturn/quickjs";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 
 import { agentOf, play as playScenes } from "./scenes.ts";
 

@@ -36,7 +36,7 @@ const longestMs = 180_000;
 const measured: { readonly [name: string]: string } = {
   "core and one adapter": `export { engine, openaiCompatible, stream, tool } from "everturn";`,
   "core and a scripted model": `export { engine, fake, stream, tool } from "everturn";`,
-  "runtime in memory": `export { runtime } from "everturn/runtime"; export { memoryStorage } from "everturn/host/memory";`,
+  "runtime in memory": `export { runtime } from "everturn/runtime"; export { memoryStorage } from "everturn/runtime";`,
   "http handler": `export { createHandler } from "everturn/http";`,
   client: `export * from "everturn/client";`,
 };

@@ -4,8 +4,7 @@
 import type { Engine, Json } from "everturn";
 
 import { chat, engine, fake, isEverturnError, openai, openaiCompatible, stream, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 
 /** The URL of the provider, and its key. */
 export type Stage = { readonly baseURL: string; readonly apiKey: string };

@@ -5,9 +5,8 @@
 import type { Stage } from "./scenes.ts";
 
 import { engine, fake } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
 import { createHandler } from "everturn/http";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 
 import { agentOf, play } from "./scenes.ts";
 

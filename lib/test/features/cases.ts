@@ -5,11 +5,11 @@
 // the request (headers and body as JSON). `wrong` makes the call wrong in the value of the feature: it replaces a part
 // of the call's JSON, or is a function. A typed feature refuses it before anything is sent.
 
-import type { ChatOptions } from "everturn";
-import type { Json, JsonObject, Message } from "everturn/model";
+import type { ChatOptions, Json, JsonObject, Message } from "everturn";
 
-import { providerTool, tool } from "everturn";
 import {
+  providerTool,
+  tool,
   assistant,
   filePart,
   imageFromBase64,
@@ -19,7 +19,7 @@ import {
   system,
   textPart,
   user,
-} from "everturn/model";
+} from "everturn";
 
 export const apis = ["OpenAI Responses", "OpenAI Chat", "Anthropic", "Gemini"] as const;
 export type Api = (typeof apis)[number];

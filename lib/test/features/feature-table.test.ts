@@ -3,14 +3,13 @@
 // without a case fails, and a case without a row.
 
 import type { Api, Asked, FeatureCase } from "./cases.ts";
-import type { JsonObject } from "everturn/model";
+import type { JsonObject } from "everturn";
 import type { StrictProvider } from "everturn/testing";
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
-import { AdapterError, anthropic, engine, gemini, MisuseError, openai, step, ValidationError } from "everturn";
-import { user } from "everturn/model";
+import { AdapterError, anthropic, engine, gemini, MisuseError, openai, step, ValidationError, user } from "everturn";
 import { strictProvider } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 

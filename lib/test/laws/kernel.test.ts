@@ -3,20 +3,20 @@
 
 import type { ContextLimits } from "../../src/core/kernel/internal.ts";
 import type { SuspendedCell } from "../../src/core/model/internal.ts";
-import type { Effect, EffectResponse, Notice, Turn, TurnInput, TurnMachineConfig } from "everturn/kernel";
+import type { Effect, EffectResponse, Notice, Turn, TurnInput, TurnMachineConfig } from "everturn/advanced";
 
-import { codeFailed, codeFinished, codeProtocol, historyMessages, modelFailed } from "everturn/kernel";
+import { assistant, jsonSchema, newSession, system, user } from "everturn";
 import {
+  codeFailed,
+  codeFinished,
+  codeProtocol,
+  historyMessages,
+  modelFailed,
   adapterFailure,
-  assistant,
-  jsonSchema,
-  newSession,
-  system,
   toolCall,
   toolFailure,
-  user,
   validateSession,
-} from "everturn/model";
+} from "everturn/advanced";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 

@@ -1,8 +1,6 @@
 // Property tests of runs (R2, S2, replay, cancellation), over random scripts of the model and random tools.
 
-import type { Engine, FakeScript, FakeStep, OnToolError } from "everturn";
-import type { ChatOptions } from "everturn/engine";
-import type { TurnEvent } from "everturn/model";
+import type { Engine, FakeScript, FakeStep, OnToolError, ChatOptions, TurnEvent } from "everturn";
 
 import {
   askUser,
@@ -21,9 +19,10 @@ import {
   streamGenerate,
   streamStep,
   tool,
+  validateThread,
+  session as sessions,
 } from "everturn";
-import { addUser, validateSession, validateThread } from "everturn/model";
-import * as sessions from "everturn/session";
+import { addUser, validateSession } from "everturn/advanced";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 

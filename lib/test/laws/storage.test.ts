@@ -2,11 +2,11 @@
 // throws.
 
 import type { StoredTypes } from "../../src/core/model/internal.ts";
-import type { StoredType } from "everturn/model";
+import type { StoredType } from "everturn/advanced";
 
 import { deepStrictEqual } from "node:assert";
 
-import { fromJson, parse, toJson } from "everturn/model";
+import { fromJson, parse, toJson } from "everturn";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 

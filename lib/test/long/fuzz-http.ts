@@ -9,9 +9,8 @@
 import type { Adapter, FakeScript } from "everturn";
 
 import { engine, fake, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
 import { createHandler } from "everturn/http";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 
 import { chatDialects } from "../dialects.ts";
 import { sharedSessions } from "../shared-sessions.ts";

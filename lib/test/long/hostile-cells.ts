@@ -11,7 +11,7 @@ import type { CellLimits, CellResult } from "../../src/core/engine/internal.ts";
 
 import { monitorEventLoopDelay } from "node:perf_hooks";
 
-import { toolSpec } from "everturn/model";
+import { toolSpec } from "everturn/advanced";
 import { quickjs } from "everturn/quickjs";
 
 import { defaultCellLimits } from "../../src/core/engine/internal.ts";

@@ -2,8 +2,7 @@
 // with a context policy no request is refused, and the input of a turn does not grow.
 
 import { engine, openaiCompatible, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 
 import { CountingProvider } from "../counting-provider.ts";
 

@@ -9,8 +9,8 @@
 // A child process (`child …`) holds a runtime over a SQLite file and one connection. It prints one line of JSON and
 // waits to be killed.
 
+import type { JsonObject } from "everturn";
 import type { McpOptions, McpServer } from "everturn/mcp";
-import type { JsonObject } from "everturn/model";
 
 import { deepEqual, equal, match, ok } from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -25,10 +25,9 @@ import { Readable } from "node:stream";
 import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { askUser, chat, engine, fake, stream, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { sqliteStorage } from "everturn/host/sqlite";
 import { connectMcp, serveMcpStdio, withMcp } from "everturn/mcp";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
+import { sqliteStorage } from "everturn/sqlite";
 
 import { Agency, everything, everythingProgram } from "../mcp/servers.ts";
 

@@ -4,7 +4,8 @@
 import type { Line } from "./world.ts";
 import type { HostStorage, Runtime } from "everturn/runtime";
 
-import { messageText, validateSession } from "everturn/model";
+import { messageText } from "everturn";
+import { validateSession } from "everturn/advanced";
 
 /** Performs an operation, and repeats it while the database cannot be reached. */
 type Repeated = <T>(operation: () => Promise<T>) => Promise<T>;

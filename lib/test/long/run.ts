@@ -26,8 +26,8 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { postgresStorage } from "everturn/host/postgres";
-import { RuntimeError } from "everturn/model";
+import { RuntimeError } from "everturn";
+import { postgresStorage } from "everturn/postgres";
 import { runtime } from "everturn/runtime";
 import { Client } from "pg";
 import { build } from "vite";

@@ -1,15 +1,14 @@
 // Shared by the processes of the long test: the log of external effects, the agent, and the storage.
 
-import type { Adapter, Engine } from "everturn";
-import type { ModelEvent, ModelRequest } from "everturn/model";
+import type { Adapter, Engine, ModelRequest } from "everturn";
+import type { ModelEvent } from "everturn/advanced";
 import type { HostStorage } from "everturn/runtime";
 
 import { closeSync, fsyncSync, openSync, readFileSync, writeSync } from "node:fs";
 
-import { engine, tool } from "everturn";
-import { postgresStorage } from "everturn/host/postgres";
-import { sqliteStorage } from "everturn/host/sqlite";
-import { assistant } from "everturn/model";
+import { engine, tool, assistant } from "everturn";
+import { postgresStorage } from "everturn/postgres";
+import { sqliteStorage } from "everturn/sqlite";
 import Libsql from "libsql";
 
 /** An external effect that a process performed. */

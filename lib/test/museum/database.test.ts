@@ -11,9 +11,9 @@ import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "no
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { engine } from "everturn";
-import { sqliteStorage } from "everturn/host/sqlite";
-import { messageText, totalTokens } from "everturn/model";
+import { engine, messageText } from "everturn";
+import { sqliteStorage } from "everturn/sqlite";
+import { totalTokens } from "everturn/advanced";
 import { inspection } from "everturn/http";
 import { replayTurn } from "everturn/runtime";
 import { handClock } from "everturn/testing";

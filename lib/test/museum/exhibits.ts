@@ -2,11 +2,13 @@
 // produces them. `npm run museum` writes them into the folder of the current version, once, before a release. The
 // folder of a released version is never changed.
 
-import type { Failure, JsonObject, Session, StoredType, TurnEvent, TurnOutcome } from "everturn/model";
+import type { Failure, JsonObject, Session, TurnEvent, TurnOutcome } from "everturn";
+import type { StoredType } from "everturn/advanced";
 import type { StoredTypes, SuspendedCell } from "../../src/core/model/internal.ts";
 import { encodeToolValue, image, imageUsage, noUsage, opaquePart, reasoningPart, toolCallPart, toolResultPart, withDigest } from "../../src/core/model/internal.ts";
 
-import { AdapterError, addMessage, addUsage, assistant, chatResult, attachment, EngineError, eventMessage, filePart, fromMessages, imageFromBase64, imageFromFile, imageFromUrl, ImageAdapterError, imagePart, imageRequest, imageResponse, jsonSchema, modelRef, modelReply, orThrow, parse, request, newSession, RuntimeError, SessionError, stepResult, StreamError, system, textPart, toolCall, ToolError, toolResult, toolSpec, usage, user, ValidationError } from "everturn/model";
+import { AdapterError, assistant, EngineError, filePart, fromMessages, imageFromBase64, imageFromFile, imageFromUrl, ImageAdapterError, imagePart, jsonSchema, modelRef, orThrow, parse, request, newSession, RuntimeError, SessionError, StreamError, system, textPart, ToolError, toolResult, user, ValidationError } from "everturn";
+import { addMessage, addUsage, chatResult, attachment, eventMessage, imageRequest, imageResponse, modelReply, stepResult, toolCall, toolSpec, usage } from "everturn/advanced";
 import * as closedLists from "../../src/core/model/words.ts";
 
 const replay = { provider: "anthropic", endpoint: "messages", model: "claude", data: { signature: "EqQBCkYIARgCKkA=" } };

@@ -6,11 +6,11 @@ import type { TurnRecord } from "everturn/runtime";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 
-import { TurnMachine, turnInput } from "everturn/kernel";
-import { pendingEffects, startTurn } from "../../src/core/kernel/internal.ts";
-import { storedVersion, validateSession, validateThread } from "everturn/model";
-import { fromTagged, storedTypes, toTagged } from "../../src/core/model/internal.ts";
+import { TurnMachine, turnInput, storedVersion, validateSession } from "everturn/advanced";
+import { validateThread } from "everturn";
 import { replayTurn } from "everturn/runtime";
+import { pendingEffects, startTurn } from "../../src/core/kernel/internal.ts";
+import { fromTagged, storedTypes, toTagged } from "../../src/core/model/internal.ts";
 import { describe, expect, test } from "vitest";
 
 import { sha256 } from "../../src/durable/rows/digest.ts";

@@ -7,7 +7,7 @@ import type { SessionSummary } from "everturn/runtime";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
-import { postgresStorage } from "everturn/host/postgres";
+import { postgresStorage } from "everturn/postgres";
 import { handClock } from "everturn/testing";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 

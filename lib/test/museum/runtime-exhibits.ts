@@ -2,18 +2,18 @@
 // the state of each turn after every journal row.
 
 import type { JournalRow, StoredValues, TurnStart } from "../../src/durable/rows/values.ts";
-import type { EffectResponse, Turn, TurnInput, TurnMachineConfig } from "everturn/kernel";
+import type { EffectResponse, Turn, TurnInput, TurnMachineConfig } from "everturn/advanced";
+import type { JsonObject, Message } from "everturn";
+import type { TurnRecord } from "everturn/runtime";
 import type { Cancellation } from "../../src/core/kernel/internal.ts";
 import type { JournalItem, Pinned } from "../../src/core/run/internal.ts";
 import { advance, cancelTurn, canonicalJson, failTurn, kernelRevision, pendingEffects, startHistory, startTurn, storableTurn, callDecision, codeCalls, toolWaits } from "../../src/core/kernel/internal.ts";
-import type { JsonObject, Message } from "everturn/model";
 import type { SuspendedCell } from "../../src/core/model/internal.ts";
 import { noUsage, runtimeFailure } from "../../src/core/model/internal.ts";
 
-import type { TurnRecord } from "everturn/runtime";
 
-import { chatProtocol, checkpointDelivered, codeFinished, codeProtocol, modelReplied, toolReturned, turnInput } from "everturn/kernel";
-import { adapterFailure, assistant, jsonSchema, modelReply, newSession, storedVersion, toolCall, toolSpec, usage, user } from "everturn/model";
+import { chatProtocol, checkpointDelivered, codeFinished, codeProtocol, modelReplied, toolReturned, turnInput, adapterFailure, modelReply, storedVersion, toolCall, toolSpec, usage } from "everturn/advanced";
+import { assistant, jsonSchema, newSession, user } from "everturn";
 
 import { configOf } from "../../src/core/run/plan/pinned.ts";
 import { sha256 } from "../../src/durable/rows/digest.ts";

@@ -8,9 +8,9 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { postgresStorage } from "everturn/host/postgres";
-import { sqliteStorage } from "everturn/host/sqlite";
-import { messageText } from "everturn/model";
+import { postgresStorage } from "everturn/postgres";
+import { sqliteStorage } from "everturn/sqlite";
+import { messageText } from "everturn";
 import { finalizeStorage } from "everturn/runtime";
 import Libsql from "libsql";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";

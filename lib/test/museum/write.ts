@@ -5,7 +5,7 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
-import { storedVersion } from "everturn/model";
+import { storedVersion } from "everturn/advanced";
 import { storedTypes, toTagged } from "../../src/core/model/internal.ts";
 
 import { exhibits, words } from "./exhibits.ts";

@@ -49,7 +49,7 @@ const strictestModules = [
 ];
 
 /** Handles that `sqliteStorage` accepts. */
-const drivers = `import { sqliteStorage } from "everturn/host/sqlite";
+const drivers = `import { sqliteStorage } from "everturn/sqlite";
 import Database from "libsql";
 
 export const storage = sqliteStorage(new Database(":memory:"));
@@ -63,7 +63,7 @@ const handlers = `import * as restate from "@restatedev/restate-sdk";
 import * as lambda from "@restatedev/restate-sdk/lambda";
 import { runtime } from "everturn/runtime";
 import { engine, fake } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
+import { memoryStorage } from "everturn/runtime";
 import { restateRuntime, restateServices, restateSession, serveRestate } from "everturn/restate";
 import type { RestateRuntime, RestateSession, RestateTurn } from "everturn/restate";
 

@@ -10,8 +10,8 @@ import { once } from "node:events";
 import { createServer } from "node:http2";
 
 import { createEndpointHandler } from "@restatedev/restate-sdk";
-import { memoryStorage } from "everturn/host/memory";
 import { registerRestateDeployment, restateRuntime, restateServices } from "everturn/restate";
+import { memoryStorage } from "everturn/runtime";
 import { crashMatrix, crashScenarios } from "everturn/testing";
 
 import { report } from "./report.ts";

@@ -5,14 +5,14 @@ import type { PostgresServer } from "../postgres-server.ts";
 import type { Http2Proxy } from "./http2-proxy.ts";
 import type { ProgramName } from "./programs.ts";
 import type { RestateCluster } from "./restate-server.ts";
-import type { PostgresStorage } from "everturn/host/postgres";
+import type { PostgresStorage } from "everturn/postgres";
 import type { RestateRuntime } from "everturn/restate";
 import type { ChildProcess } from "node:child_process";
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 
-import { postgresStorage } from "everturn/host/postgres";
+import { postgresStorage } from "everturn/postgres";
 import { registerRestateDeployment, restateRuntime } from "everturn/restate";
 
 import { slowAgent } from "../long/world.ts";

@@ -3,11 +3,9 @@
 import type { RestateServiceOptions } from "everturn/restate";
 import type { HostStorage } from "everturn/runtime";
 
-import { engine } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { RuntimeError } from "everturn/model";
+import { engine, RuntimeError } from "everturn";
 import { restateRuntime } from "everturn/restate";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { handClock } from "everturn/testing";
 
 import { HandRestate } from "./hand-restate.ts";

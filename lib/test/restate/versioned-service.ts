@@ -3,13 +3,12 @@
 // file has one character for each of its calls.
 
 import type { Adapter } from "everturn";
-import type { ModelEvent } from "everturn/model";
+import type { ModelEvent } from "everturn/advanced";
 
 import { appendFileSync, existsSync } from "node:fs";
 import { join } from "node:path";
 
-import { engine, tool } from "everturn";
-import { assistant, messageText } from "everturn/model";
+import { engine, tool, assistant, messageText } from "everturn";
 import { runtime } from "everturn/runtime";
 
 import { openStorage } from "../long/world.ts";

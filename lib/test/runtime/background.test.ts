@@ -3,7 +3,7 @@
 
 import type { Process } from "./world.ts";
 import type { Engine } from "everturn";
-import type { Middleware } from "everturn/engine";
+import type { Middleware } from "everturn/advanced";
 
 import { agentTool, engine, openai } from "everturn";
 import { readReply, replyEvents } from "everturn/middleware";

@@ -8,8 +8,8 @@
 import { setTimeout as delay } from "node:timers/promises";
 
 import { engine, fake, tool } from "everturn";
-import { sqliteStorage } from "everturn/host/sqlite";
 import { runtime } from "everturn/runtime";
+import { sqliteStorage } from "everturn/sqlite";
 
 const [, , path = "", wanted = "0"] = process.argv;
 

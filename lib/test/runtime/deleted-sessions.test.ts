@@ -8,11 +8,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { agentTool, engine, fake } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { sqliteStorage } from "everturn/host/sqlite";
 import { createHandler } from "everturn/http";
 import { responseCache } from "everturn/middleware";
-import { runtime, storageTables } from "everturn/runtime";
+import { memoryStorage, runtime, storageTables } from "everturn/runtime";
+import { sqliteStorage } from "everturn/sqlite";
 import { afterEach, describe, expect, test } from "vitest";
 
 import { chatDialects } from "../dialects.ts";

@@ -9,9 +9,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { engine } from "everturn";
-import { postgresStorage } from "everturn/host/postgres";
-import { sqliteStorage } from "everturn/host/sqlite";
+import { postgresStorage } from "everturn/postgres";
 import { finalizeStorage, runtime } from "everturn/runtime";
+import { sqliteStorage } from "everturn/sqlite";
 import Libsql from "libsql";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 

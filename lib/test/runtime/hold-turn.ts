@@ -2,8 +2,8 @@
 // prints `held` and stays.
 
 import { engine } from "everturn";
-import { sqliteStorage } from "everturn/host/sqlite";
 import { runtime } from "everturn/runtime";
+import { sqliteStorage } from "everturn/sqlite";
 
 const silent = {
   provider: "silent",

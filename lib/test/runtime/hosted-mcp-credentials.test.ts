@@ -5,9 +5,8 @@ import type { ProviderTool } from "../../src/core/model/internal.ts";
 import type { HostStorage } from "everturn/runtime";
 
 import { anthropic, engine, fake, openai, providerTool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
 import { inspection } from "everturn/http";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
 const secret = "tok-4f9a1c77e2";

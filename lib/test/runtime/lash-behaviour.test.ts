@@ -2,13 +2,11 @@
 // difficult bugs. Tested through the entry point of the runtime, except for rules that are pure functions.
 
 import type { Write } from "./world.ts";
-import type { ModelRequest } from "everturn/model";
+import type { ModelRequest } from "everturn";
 import type { StorageQuery as Query, StorageRow as Row, RuntimeEvent } from "everturn/runtime";
 
-import { askUser, engine, MisuseError, user } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { RuntimeError } from "everturn/model";
-import { runtime, storageTables as tables } from "everturn/runtime";
+import { askUser, engine, MisuseError, user, RuntimeError } from "everturn";
+import { memoryStorage, runtime, storageTables as tables } from "everturn/runtime";
 import { handClock } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 

@@ -4,8 +4,7 @@
 import type { Adapter } from "everturn";
 import type { HostStorage, RuntimeLimits } from "everturn/runtime";
 
-import { engine, fake } from "everturn";
-import { messageText } from "everturn/model";
+import { engine, fake, messageText } from "everturn";
 import { runtime } from "everturn/runtime";
 
 /** What happened to the turns. */

@@ -4,11 +4,11 @@
 // The response cache is not among them: with it, a model call that was begun and not recorded is not sent again, which
 // the matrix requires. middleware.test.ts has that case.
 
-import type { Middleware } from "everturn/engine";
+import type { Middleware } from "everturn/advanced";
 import type { CrashScenario } from "everturn/testing";
 
-import { memoryStorage } from "everturn/host/memory";
 import { defaultSettings, guardrails, logging, rateLimit, redactPii } from "everturn/middleware";
+import { memoryStorage } from "everturn/runtime";
 import { crashMatrix, crashScenarios } from "everturn/testing";
 import { expect, test } from "vitest";
 

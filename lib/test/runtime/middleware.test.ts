@@ -2,11 +2,9 @@
 // again.
 
 import type { Write } from "./world.ts";
-import type { Middleware } from "everturn/engine";
-import type { ModelReplied, ToolReturned } from "everturn/kernel";
+import type { Middleware, ModelReplied, ToolReturned } from "everturn/advanced";
 
-import { tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
+import { tool, messageText } from "everturn";
 import { inspection } from "everturn/http";
 import {
   defaultSettings,
@@ -18,8 +16,7 @@ import {
   replyEvents,
   responseCache,
 } from "everturn/middleware";
-import { messageText } from "everturn/model";
-import { replayTurn } from "everturn/runtime";
+import { memoryStorage, replayTurn } from "everturn/runtime";
 import { beforeEach, describe, expect, test } from "vitest";
 
 import { call, says, talk, thinker, World, worker, writes } from "./world.ts";

@@ -1,12 +1,21 @@
 // The options of durable verbs and their errors: JSON only, no API key, an existing engine and session, and a status
-// that allows the verb, as for the verbs of everturn/session.
+// that allows the verb, as for the verbs of the value `session`.
 
 import type { Process } from "./world.ts";
-import type { Json, JsonObject, Message, Session } from "everturn/model";
+import type { Json, JsonObject, Message, Session } from "everturn";
 
-import { askUser, assistant, isEverturnError, MisuseError, newSession, user } from "everturn";
-import { fromMessages, system, toolCall } from "everturn/model";
-import * as sessions from "everturn/session";
+import {
+  askUser,
+  assistant,
+  isEverturnError,
+  MisuseError,
+  newSession,
+  user,
+  fromMessages,
+  system,
+  session as sessions,
+} from "everturn";
+import { toolCall } from "everturn/advanced";
 import { describe, expect, test } from "vitest";
 
 import { call, counting, says, thinker, worker, World } from "./world.ts";

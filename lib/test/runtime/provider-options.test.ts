@@ -2,10 +2,8 @@
 
 import type { HostStorage } from "everturn/runtime";
 
-import { anthropic, engine, textPart, tool, user } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { searchResultPart } from "everturn/model";
-import { runtime } from "everturn/runtime";
+import { anthropic, engine, textPart, tool, user, searchResultPart } from "everturn";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { expect, test } from "vitest";
 
 const ephemeral = { cache_control: { type: "ephemeral" } } as const;

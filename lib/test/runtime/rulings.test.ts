@@ -2,15 +2,12 @@
 // runtime, over a storage that survives processes.
 
 import type { Write } from "./world.ts";
-import type { FakeScript } from "everturn";
-import type { ToolDefinition } from "everturn/engine";
-import type { CodeExecutor } from "everturn/engine";
-import type { JsonObject } from "everturn/model";
+import type { FakeScript, JsonObject } from "everturn";
+import type { ToolDefinition, CodeExecutor } from "everturn/advanced";
 import type { RuntimeEvent } from "everturn/runtime";
 
-import { askUser, fail, fake, MisuseError, tool } from "everturn";
+import { askUser, fail, fake, MisuseError, tool, validateThread } from "everturn";
 import { inspection } from "everturn/http";
-import { validateThread } from "everturn/model";
 import { quickjs } from "everturn/quickjs";
 import { replayTurn } from "everturn/runtime";
 import { describe, expect, test } from "vitest";

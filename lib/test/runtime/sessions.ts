@@ -1,12 +1,10 @@
 // Helpers for tests of the runtime with scripted models: one process over a storage in memory.
 
-import type { Engine } from "everturn";
-import type { Json } from "everturn/model";
+import type { Engine, Json } from "everturn";
 import type { Runtime, RuntimeOptions } from "everturn/runtime";
 
 import { fake, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 
 /** A scripted reply that calls a tool. */
 export const toolCall = (name: string) => ({ type: "tool_call", name }) as const;

@@ -9,11 +9,10 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { engine, fake, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { sqliteStorage } from "everturn/host/sqlite";
-import { messageText, validateSession } from "everturn/model";
-import { runtime } from "everturn/runtime";
+import { engine, fake, tool, messageText } from "everturn";
+import { validateSession } from "everturn/advanced";
+import { memoryStorage, runtime } from "everturn/runtime";
+import { sqliteStorage } from "everturn/sqlite";
 import { handClock } from "everturn/testing";
 import Libsql from "libsql";
 import { afterEach, expect } from "vitest";

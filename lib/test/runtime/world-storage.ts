@@ -7,7 +7,7 @@
 // The time is that of the test on each of them: expiries of rows are judged by its clock (`simulated-expiry.ts`), and
 // the clock does not advance while an operation of the storage is pending.
 
-import type { Clock } from "everturn/engine";
+import type { Clock } from "everturn";
 import type { HostStorage } from "everturn/runtime";
 import type { Pool } from "pg";
 
@@ -15,9 +15,9 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { memoryStorage } from "everturn/host/memory";
-import { postgresStorage } from "everturn/host/postgres";
-import { sqliteStorage } from "everturn/host/sqlite";
+import { postgresStorage } from "everturn/postgres";
+import { memoryStorage } from "everturn/runtime";
+import { sqliteStorage } from "everturn/sqlite";
 import Libsql from "libsql";
 
 import { connectionPool } from "../postgres-server.ts";

@@ -7,9 +7,18 @@ import type { Changes } from "../../src/durable/rows/batch.ts";
 import type { JournalRow } from "../../src/durable/rows/values.ts";
 import type { WorkReason } from "../../src/durable/rows/work.ts";
 import type { WorldStorage } from "./world-storage.ts";
-import type { Adapter, Engine, FakeScript } from "everturn";
-import type { ToolDefinition } from "everturn/engine";
-import type { JsonObject, Message, ModelRequest, Session, TurnEvent, Usage } from "everturn/model";
+import type {
+  Adapter,
+  Engine,
+  FakeScript,
+  JsonObject,
+  Message,
+  ModelRequest,
+  Session,
+  TurnEvent,
+  Usage,
+} from "everturn";
+import type { ToolDefinition } from "everturn/advanced";
 import type {
   StorageBatch as Batch,
   HostStorage,
@@ -21,8 +30,7 @@ import type {
   RuntimeOptions,
 } from "everturn/runtime";
 
-import { engine, fake, tool } from "everturn";
-import { messageText, modelRef } from "everturn/model";
+import { engine, fake, tool, messageText, modelRef } from "everturn";
 import { runtime } from "everturn/runtime";
 import { handClock } from "everturn/testing";
 

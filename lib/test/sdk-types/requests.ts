@@ -2,11 +2,10 @@
 
 import type { UserPart } from "../../src/core/model/internal.ts";
 import type { Target } from "./targets.ts";
-import type { Message, ModelRequest } from "everturn/model";
+import type { Message, ModelRequest } from "everturn";
 
 import {
   assistant,
-  eventMessage,
   filePart,
   imageFromBase64,
   imageFromUrl,
@@ -17,9 +16,9 @@ import {
   system,
   textPart,
   toolResult,
-  toolSpec,
   user,
-} from "everturn/model";
+} from "everturn";
+import { eventMessage, toolSpec } from "everturn/advanced";
 
 import { reasoningPart } from "../../src/core/model/internal.ts";
 import { screenshotCall } from "./targets.ts";

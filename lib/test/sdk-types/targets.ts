@@ -1,10 +1,10 @@
 // The four APIs, the request types of the official SDKs, and for each API a reply that is sent back with the history.
 
 import type { ProviderTool } from "../../src/core/model/internal.ts";
-import type { Json, JsonObject } from "everturn/model";
-import type { Codec, WireContext } from "everturn/wire";
+import type { Json, JsonObject } from "everturn";
+import type { Codec, WireContext } from "everturn/advanced";
 
-import { anthropicMessages, geminiGenerateContent, openaiChat, openaiResponses } from "everturn/wire";
+import { anthropicMessages, geminiGenerateContent, openaiChat, openaiResponses } from "everturn/advanced";
 
 export type Target = {
   readonly codec: Codec;

@@ -7,10 +7,9 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { memoryStorage } from "everturn/host/memory";
-import { postgresStorage } from "everturn/host/postgres";
-import { sqliteStorage } from "everturn/host/sqlite";
-import { storageTables } from "everturn/runtime";
+import { postgresStorage } from "everturn/postgres";
+import { memoryStorage, storageTables } from "everturn/runtime";
+import { sqliteStorage } from "everturn/sqlite";
 import { simulate } from "everturn/testing";
 import Libsql from "libsql";
 

@@ -8,8 +8,8 @@
 import { appendFileSync, readFileSync } from "node:fs";
 
 import { engine, fake, tool, unwrap } from "everturn";
-import { sqliteStorage } from "everturn/host/sqlite";
 import { runtime } from "everturn/runtime";
+import { sqliteStorage } from "everturn/sqlite";
 
 const [part] = process.argv.slice(2);
 const log = "durable.log";

@@ -8,7 +8,7 @@ for (const specifier of specifiers.split(",")) {
 }
 
 const { chat, engine, fake, stream, tool, unwrap } = await import("everturn");
-const { memoryStorage } = await import("everturn/host/memory");
+const { memoryStorage } = await import("everturn/runtime");
 const { runtime } = await import("everturn/runtime");
 const { createHandler } = await import("everturn/http");
 
@@ -24,7 +24,7 @@ expect(text, "done");
 
 await durableTurn(memoryStorage());
 if (storage === "sqlite") {
-  const { sqliteStorage } = await import("everturn/host/sqlite");
+  const { sqliteStorage } = await import("everturn/sqlite");
   await durableTurn(sqliteStorage({ path: "smoke.db" }));
 }
 console.log("ok");

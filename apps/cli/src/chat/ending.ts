@@ -1,7 +1,7 @@
 // The line that the chat prints at the end of a turn; empty where the reply or the pending prompt already shows how the
 // turn ended.
 
-import type { TurnOutcome } from "everturn/model";
+import type { TurnOutcome } from "everturn";
 
 import { brief, plural } from "../commands/text.ts";
 

@@ -4,7 +4,7 @@
 
 import type { Live, Screen } from "../terminal/screen.ts";
 import type { Colours } from "../terminal/style.ts";
-import type { WhenBusy } from "everturn/engine";
+import type { WhenBusy } from "everturn";
 import type { DurableOptions, Runtime, RuntimeEvent, TurnHandle } from "everturn/runtime";
 
 import { editor, press } from "../terminal/editor.ts";

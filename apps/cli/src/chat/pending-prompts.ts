@@ -7,12 +7,10 @@
 // meanwhile is not overwritten.
 
 import type { ChatContext } from "./follow.ts";
-import type { Json, JsonObject } from "everturn";
-import type { PendingToolCall } from "everturn/model";
+import type { Json, JsonObject, PendingToolCall, DecisionInput } from "everturn";
 import type { SessionView, TurnHandle } from "everturn/runtime";
-import type { DecisionInput } from "everturn/session";
 
-import { isEverturnError, MisuseError } from "everturn/model";
+import { isEverturnError, MisuseError } from "everturn";
 
 import { changeText, editableJson, pendingCallText } from "../commands/pending-call.ts";
 import { preformatted, wrap } from "../terminal/flow.ts";

@@ -1,10 +1,9 @@
 // Renders tool calls, one line each: while they run, and when they are completed.
 
 import type { Colours } from "../terminal/style.ts";
-import type { Json, JsonObject } from "everturn";
-import type { ToolOutcome } from "everturn/model";
+import type { Json, JsonObject, ToolOutcome } from "everturn";
 
-import { visibleText } from "everturn/model";
+import { visibleText } from "everturn";
 
 import { brief, duration } from "../commands/text.ts";
 import { fit } from "../terminal/cells.ts";

@@ -1,5 +1,5 @@
-import { system, toolResult, user } from "everturn";
-import { assistant, toolCall } from "everturn/model";
+import { system, toolResult, user, assistant } from "everturn";
+import { toolCall } from "everturn/advanced";
 import { expect, test } from "vitest";
 
 import { colours } from "../terminal/style.ts";

@@ -3,7 +3,7 @@
 import type { Colours } from "../terminal/style.ts";
 import type { Message } from "everturn";
 
-import { messageText } from "everturn/model";
+import { messageText } from "everturn";
 
 import { brief } from "../commands/text.ts";
 import { fit } from "../terminal/cells.ts";

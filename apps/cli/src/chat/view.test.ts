@@ -1,11 +1,9 @@
-import type { FakeStep, Tool } from "everturn";
-import type { TurnEvent } from "everturn/model";
+import type { FakeStep, Tool, TurnEvent } from "everturn";
 import type { RuntimeEvent } from "everturn/runtime";
 
-import { engine, fake, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { adapterFailure, assistant, chatResult, usage } from "everturn/model";
-import { runtime } from "everturn/runtime";
+import { engine, fake, tool, assistant } from "everturn";
+import { adapterFailure, chatResult, usage } from "everturn/advanced";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { expect, test } from "vitest";
 
 import { colours } from "../terminal/style.ts";

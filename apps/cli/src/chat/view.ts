@@ -4,11 +4,12 @@
 
 import type { Colours, Style } from "../terminal/style.ts";
 import type { RunningTool } from "./tool-lines.ts";
-import type { Failure } from "everturn";
-import type { TurnChange, TurnEvent } from "everturn/model";
+import type { Failure, TurnEvent } from "everturn";
+import type { TurnChange } from "everturn/advanced";
 import type { RuntimeEvent } from "everturn/runtime";
 
-import { messageText, TurnView } from "everturn/model";
+import { messageText } from "everturn";
+import { TurnView } from "everturn/advanced";
 
 import { brief, duration, plural, spent } from "../commands/text.ts";
 import { fit } from "../terminal/cells.ts";

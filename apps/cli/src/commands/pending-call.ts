@@ -5,11 +5,10 @@
 // decision of the command carries the digest of the call, and so states that a person could read all that the digest
 // covers (A3).
 
-import type { Json } from "everturn";
-import type { PendingToolCall } from "everturn/model";
+import type { Json, PendingToolCall } from "everturn";
 import type { SessionSummary } from "everturn/runtime";
 
-import { approvalText, callPath, isEverturnError, visibleText } from "everturn/model";
+import { approvalText, callPath, isEverturnError, visibleText } from "everturn";
 
 import { safeLine, safeText } from "../terminal/safe-text.ts";
 import { brief, shellQuote } from "./text.ts";

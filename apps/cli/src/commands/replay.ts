@@ -8,8 +8,8 @@ import { existsSync, readFileSync } from "node:fs";
 import { resolve } from "node:path";
 
 import { createEngines, databaseName } from "@everturn/server";
+import { MisuseError, RuntimeError } from "everturn";
 import { inspection } from "everturn/http";
-import { MisuseError, RuntimeError } from "everturn/model";
 import { replayTurn } from "everturn/runtime";
 
 import { safeJson } from "../terminal/safe-text.ts";

@@ -3,8 +3,7 @@ import type { RunRequest } from "./run.ts";
 import type { RuntimeEvent } from "everturn/runtime";
 
 import { engine, fake } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { expect, test } from "vitest";
 
 import { colours } from "../terminal/style.ts";

@@ -7,7 +7,8 @@ import type { RunRequest } from "./run.ts";
 import type { TurnEvent } from "everturn";
 import type { RuntimeEvent, TurnEnd } from "everturn/runtime";
 
-import { renderIssue, TurnView, visibleText } from "everturn/model";
+import { visibleText } from "everturn";
+import { renderIssue, TurnView } from "everturn/advanced";
 
 import { safeLine, SafeText, safeJson } from "../terminal/safe-text.ts";
 import { exitCodeOf, exitCodes } from "./exit-codes.ts";

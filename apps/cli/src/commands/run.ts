@@ -9,14 +9,13 @@
 import type { Workspace } from "../workspace.ts";
 import type { CommandContext } from "./context.ts";
 import type { Io } from "./io.ts";
-import type { JsonObject } from "everturn";
-import type { PendingToolCall } from "everturn/model";
+import type { JsonObject, PendingToolCall } from "everturn";
 import type { DurableOptions, Runtime, TurnEnd, TurnHandle } from "everturn/runtime";
 
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 
-import { callPath } from "everturn/model";
+import { callPath } from "everturn";
 
 import { safeLine } from "../terminal/safe-text.ts";
 import { actorName, tenantOf, UsageError, withWorkspace } from "./context.ts";

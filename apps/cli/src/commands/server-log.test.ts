@@ -1,5 +1,5 @@
 import { loadSettings } from "@everturn/server";
-import { adapterFailure } from "everturn/model";
+import { adapterFailure } from "everturn/advanced";
 import { describe, expect, it } from "vitest";
 
 import { redactor, requestLine, turnFailureLine } from "./server-log.ts";

@@ -6,7 +6,7 @@
 // from a provider, such as the error of a tool.
 
 import type { Environment, RequestEntry, Settings } from "@everturn/server";
-import type { Failure } from "everturn/model";
+import type { Failure } from "everturn";
 import type { TurnFailure } from "everturn/runtime";
 
 import { knownProviders } from "@everturn/server";

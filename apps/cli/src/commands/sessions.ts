@@ -4,8 +4,8 @@ import type { CommandContext } from "./context.ts";
 import type { Message } from "everturn";
 import type { Runtime, SessionFilter, SessionSummary } from "everturn/runtime";
 
+import { messageText } from "everturn";
 import { storedKeys } from "everturn/http";
-import { messageText } from "everturn/model";
 
 import { safeJson } from "../terminal/safe-text.ts";
 import { actorName, tenantOf, UsageError, withSessions } from "./context.ts";

@@ -2,9 +2,8 @@ import type { TurnRecord } from "everturn/runtime";
 
 import { offline, offlineTools } from "@everturn/server";
 import { engine, fake, halt, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
 import { inspection, readTurnRecord } from "everturn/http";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { describe, expect, it } from "vitest";
 
 import { colours } from "../terminal/style.ts";

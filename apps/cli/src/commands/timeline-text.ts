@@ -3,14 +3,13 @@
 // and leaves out the arguments of calls; the rows of the turn record have them.
 
 import type { Colours } from "../terminal/style.ts";
-import type { JsonObject, Message } from "everturn";
+import type { JsonObject, Message, ShownCall } from "everturn";
 import type { TimelineEffect, TurnTimeline } from "everturn/client";
-import type { ShownCall } from "everturn/model";
 import type { TurnRecord } from "everturn/runtime";
 
 import { stripVTControlCharacters } from "node:util";
 
-import { callPath, messageText, visibleText } from "everturn/model";
+import { callPath, messageText, visibleText } from "everturn";
 
 import { cellWidth, fit, pad } from "../terminal/cells.ts";
 import { safeLine } from "../terminal/safe-text.ts";

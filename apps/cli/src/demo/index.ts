@@ -14,7 +14,7 @@ import { tmpdir } from "node:os";
 import { basename, join, resolve } from "node:path";
 
 import { isOffline, isPostgresUrl, openDatabase, SettingsError } from "@everturn/server";
-import { sessionError } from "everturn/model";
+import { sessionError } from "everturn/advanced";
 import { runtime } from "everturn/runtime";
 
 import { shellQuote } from "../commands/text.ts";

@@ -5,12 +5,11 @@
 import type { AnswerPrompt } from "./answer-prompt.ts";
 import type { Screen } from "./screen.ts";
 import type { Worker, Workers } from "./workers.ts";
-import type { Json, TurnEvent } from "everturn";
-import type { AssistantMessage, PendingToolCall } from "everturn/model";
+import type { Json, TurnEvent, AssistantMessage, PendingToolCall } from "everturn";
 import type { Runtime, RuntimeEvent } from "everturn/runtime";
 
+import { callPath, messageText, visibleText } from "everturn";
 import { inspection } from "everturn/http";
-import { callPath, messageText, visibleText } from "everturn/model";
 
 import { effectsText, repliesIn, seconds } from "./record.ts";
 import { askTool, complaint, preference, reminder } from "./refund-scenario.ts";

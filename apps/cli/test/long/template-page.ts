@@ -15,10 +15,8 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 
 import { startServer } from "@everturn/server";
-import { agentTool, engine, fake, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { visibleText } from "everturn/model";
-import { runtime } from "everturn/runtime";
+import { agentTool, engine, fake, tool, visibleText } from "everturn";
+import { memoryStorage, runtime } from "everturn/runtime";
 
 import { chromium } from "../../../../lib/test/edge/tools.ts";
 import { Browser } from "./browser.ts";

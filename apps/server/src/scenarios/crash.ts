@@ -10,7 +10,7 @@ import type { ChildProcess } from "node:child_process";
 import { fork } from "node:child_process";
 import { once } from "node:events";
 
-import { RuntimeError } from "everturn/model";
+import { RuntimeError } from "everturn";
 
 /**
  * What the child process receives. It is sent as a message, because other users can see the arguments of a process, and

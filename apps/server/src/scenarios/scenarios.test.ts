@@ -4,10 +4,9 @@
 import type { Message } from "everturn";
 import type { Runtime } from "everturn/runtime";
 
-import { memoryStorage } from "everturn/host/memory";
+import { messageText } from "everturn";
 import { inspection } from "everturn/http";
-import { messageText } from "everturn/model";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { afterEach, describe, expect, test } from "vitest";
 
 import { Crashes } from "./crash.ts";

@@ -6,8 +6,7 @@
 
 import type { Adapter, FakeStep, JsonObject, Message, ModelRequest, ToolCall } from "everturn";
 
-import { fake } from "everturn";
-import { messageText } from "everturn/model";
+import { fake, messageText } from "everturn";
 
 /** One reply of the model. */
 type Reply = {

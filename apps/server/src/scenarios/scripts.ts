@@ -169,7 +169,7 @@ export const scenarioScripts: readonly ScenarioScript[] = [
           "## What a crash leaves behind\n\n| the process ends | what is stored | what happens next |\n| --- | --- | --- |\n" +
           "| before the reply is complete | the message | the model is called again |\n| after the reply, before a tool has ended | the reply | the tool is run again if that is safe, otherwise a person decides |\n" +
           '| after the result of the tool | reply and result | the turn continues with the next call |\n\n> A payment is an effect that must not happen twice. Mark such a tool with `replay: "never"`.\n\n' +
-          '## An example\n\n```ts\nimport { engine, openai, tool } from "everturn";\nimport { sqliteStorage } from "everturn/host/sqlite";\nimport { runtime } from "everturn/runtime";\n\n' +
+          '## An example\n\n```ts\nimport { engine, openai, tool } from "everturn";\nimport { sqliteStorage } from "everturn/sqlite";\nimport { runtime } from "everturn/runtime";\n\n' +
           'const refund = tool({\n  name: "refund",\n  description: "Pays money back.",\n  schema: { type: "object", properties: { amount: { type: "number" } } },\n  needsApproval: true,\n  replay: "never",\n' +
           '  handler: ({ amount }) => pay(amount),\n});\n\nconst sessions = runtime({\n  host: sqliteStorage({ path: "sessions.db" }),\n  engines: { default: engine({ adapter: openai(), tools: [refund] }) },\n});\n```\n\n' +
           "The scenario **Crash and recovery** shows this with a real process that is killed.",

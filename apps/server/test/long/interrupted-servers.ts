@@ -10,7 +10,7 @@ import type { WatcherPlan } from "./watcher.ts";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 
-import { messageText } from "everturn/model";
+import { messageText } from "everturn";
 import { runtime } from "everturn/runtime";
 
 import { openDatabase } from "../../src/database.ts";

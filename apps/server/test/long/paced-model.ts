@@ -1,13 +1,12 @@
 // The model of the long tests: streams numbered words with timestamps at the pace that the user message sets. Between
 // its replies it calls a tool that must not run twice. Model calls and tool runs are written to a side-effect log.
 
-import type { Adapter, Engine } from "everturn";
-import type { ModelEvent, ModelRequest } from "everturn/model";
+import type { Adapter, Engine, ModelRequest } from "everturn";
+import type { ModelEvent } from "everturn/advanced";
 
 import { closeSync, fsyncSync, openSync, readFileSync, writeSync } from "node:fs";
 
-import { engine, tool } from "everturn";
-import { assistant, messageText } from "everturn/model";
+import { engine, tool, assistant, messageText } from "everturn";
 
 /** The shape of a turn. It is the user message, as JSON. */
 export type Pace = {

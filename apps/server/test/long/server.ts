@@ -4,8 +4,7 @@
 import type { HttpLimits } from "everturn/http";
 import type { RuntimeOptions } from "everturn/runtime";
 
-import { memoryStorage } from "everturn/host/memory";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 
 import { trialDialect } from "../../../../lib/test/trial-dialect.ts";
 import { openDatabase } from "../../src/database.ts";

@@ -1,6 +1,6 @@
 import type { SessionSummary } from "../data/types.ts";
 
-import { usage } from "everturn/model";
+import { usage } from "everturn/advanced";
 import { expect, test } from "vitest";
 
 import { choicesFor } from "./choices.ts";

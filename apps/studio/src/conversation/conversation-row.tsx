@@ -5,7 +5,7 @@ import type { Select } from "./message-row.tsx";
 import type { Scrubbed } from "./scrubbed.ts";
 import type { ConversationState, LiveItem, LiveNote, WaitingCall } from "./session-store.ts";
 import type { ConversationSelection } from "./use-selection.ts";
-import type { Message } from "everturn/model";
+import type { Message } from "everturn";
 import type { ReactNode } from "react";
 
 import { Markdown } from "../text/markdown.tsx";

@@ -1,9 +1,10 @@
 // The end of a conversation: what the turn does now, why it failed, and what the reader can do next.
 
-import type { Failure } from "everturn/model";
+import type { Failure } from "everturn";
 import type { ReactNode } from "react";
 
-import { messageText, sessionError } from "everturn/model";
+import { messageText } from "everturn";
+import { sessionError } from "everturn/advanced";
 
 import { useConnection } from "../data/connection.tsx";
 import { refreshSession } from "../data/session-feed.ts";

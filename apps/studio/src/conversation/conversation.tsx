@@ -4,7 +4,7 @@
 import type { SessionRoute } from "../route.ts";
 import type { ConversationState, LiveItem, WaitingCall } from "./session-store.ts";
 import type { VirtualItem, Virtualizer } from "@tanstack/react-virtual";
-import type { Message } from "everturn/model";
+import type { Message } from "everturn";
 import type { ReactNode, RefObject } from "react";
 
 import { defaultRangeExtractor, useVirtualizer } from "@tanstack/react-virtual";

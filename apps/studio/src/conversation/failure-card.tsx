@@ -1,6 +1,6 @@
 // A failure with its chain of causes.
 
-import type { Failure } from "everturn/model";
+import type { Failure } from "everturn";
 import type { ReactNode } from "react";
 
 import { PlainText } from "../text/long-text.tsx";

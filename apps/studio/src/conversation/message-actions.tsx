@@ -1,7 +1,7 @@
 // The actions on one message: fork from here, copy a link, copy as JSON. The menu is created when it is first opened: a
 // menu for each visible message would make scrolling slow.
 
-import type { Message } from "everturn/model";
+import type { Message } from "everturn";
 import type { ReactNode } from "react";
 
 import { useState } from "react";

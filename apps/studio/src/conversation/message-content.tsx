@@ -1,6 +1,6 @@
 // The content of a message: text, reasoning, images, files, citations, and the calls of tools in their places.
 
-import type { Json, JsonObject, Message, Part, ToolCall } from "everturn/model";
+import type { Json, JsonObject, Message, Part, ToolCall } from "everturn";
 import type { ReactNode } from "react";
 
 import { memo } from "react";

@@ -1,7 +1,7 @@
 // One row of the conversation: a message with its tool cards, a note about what happened, or the reply that arrives.
 
 import type { ConversationState, LiveNote, OpenReply, WaitingCall } from "./session-store.ts";
-import type { Message, ToolCall } from "everturn/model";
+import type { Message, ToolCall } from "everturn";
 import type { MouseEvent, ReactNode } from "react";
 
 import { memo } from "react";

@@ -2,10 +2,10 @@
 // of a manual tool.
 
 import type { Decision, PendingCall } from "../data/types.ts";
-import type { Json, JsonObject } from "everturn/model";
+import type { Json, JsonObject } from "everturn";
 import type { ReactNode } from "react";
 
-import { isEverturnError, visibleText } from "everturn/model";
+import { isEverturnError, visibleText } from "everturn";
 import { useId, useState } from "react";
 
 import { useConnection } from "../data/connection.tsx";

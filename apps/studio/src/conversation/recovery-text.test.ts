@@ -1,6 +1,6 @@
 import type { TimelineEffect, TurnTimeline } from "everturn/client";
 
-import { usage } from "everturn/model";
+import { usage } from "everturn/advanced";
 import { expect, test } from "vitest";
 
 import { effectAt, placeOf } from "../selection.ts";

@@ -1,10 +1,11 @@
 // The conversation as it was at a moment of a turn: the playhead of the timeline shows it. Pure.
 
 import type { ConversationState } from "./session-store.ts";
+import type { Message } from "everturn";
+import type { TurnCall } from "everturn/advanced";
 import type { TurnTimeline } from "everturn/client";
-import type { Message, TurnCall } from "everturn/model";
 
-import { messageText } from "everturn/model";
+import { messageText } from "everturn";
 
 import { beginning } from "../parts/text.ts";
 import { conversationAt } from "../timeline/state-at.ts";

@@ -1,7 +1,8 @@
 import type { RuntimeEvent, SessionView } from "../data/types.ts";
-import type { Message, TurnEvent } from "everturn/model";
+import type { Message, TurnEvent } from "everturn";
 
-import { assistant, newSession, toolResult, TurnView, usage, user } from "everturn/model";
+import { assistant, newSession, toolResult, user } from "everturn";
+import { TurnView, usage } from "everturn/advanced";
 import { describe, expect, test } from "vitest";
 
 import { seenEvent } from "../data/session-events.ts";

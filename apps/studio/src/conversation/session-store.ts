@@ -18,7 +18,8 @@
 import type { SeenEvent } from "../data/session-events.ts";
 import type { PendingCall, SessionView } from "../data/types.ts";
 import type { OpenText } from "./open-text.ts";
-import type { Failure, Message, ToolMessage, TurnCall, TurnChange, TurnEvent, Warning } from "everturn/model";
+import type { Failure, Message, ToolMessage, TurnEvent, Warning } from "everturn";
+import type { TurnCall, TurnChange } from "everturn/advanced";
 
 import { appendText, emptyText, wholeText } from "./open-text.ts";
 

@@ -1,10 +1,11 @@
 // What a conversation shows between its messages after a reload: attempts that were thrown away, waits between
 // attempts, and takeovers, from stored timelines.
 
+import type { Message } from "everturn";
 import type { DiscardedAttempt } from "everturn/client";
-import type { Message } from "everturn/model";
 
-import { adapterFailure, assistant, user } from "everturn/model";
+import { assistant, user } from "everturn";
+import { adapterFailure } from "everturn/advanced";
 import { expect, test } from "vitest";
 
 import { effectOf, timelineOf, turnOf } from "../../test/turn-fixture.ts";

@@ -4,8 +4,8 @@
 
 import type { Recovery } from "./recovery-text.ts";
 import type { LiveNote } from "./session-store.ts";
+import type { Message } from "everturn";
 import type { DiscardedAttempt, TimelineEffect, TurnTimeline } from "everturn/client";
-import type { Message } from "everturn/model";
 
 import { isReply } from "../inspector/effect-parts.ts";
 import { recoveriesOf } from "./recovery-text.ts";

@@ -3,10 +3,11 @@
 
 import type { PendingCall } from "../data/types.ts";
 import type { CallTime } from "./message-row.tsx";
-import type { Json, ToolCall, TurnCall } from "everturn/model";
+import type { Json, ToolCall } from "everturn";
+import type { TurnCall } from "everturn/advanced";
 import type { ReactNode } from "react";
 
-import { visibleText } from "everturn/model";
+import { visibleText } from "everturn";
 import { memo } from "react";
 
 import { isSameJson } from "../forms/schema-form.ts";

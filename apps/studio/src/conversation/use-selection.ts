@@ -6,8 +6,8 @@ import type { ConversationPlace } from "../selection.ts";
 import type { Turns } from "../timeline/turns.ts";
 import type { CallTime, CallTimes } from "./message-row.tsx";
 import type { ConversationState } from "./session-store.ts";
+import type { Message } from "everturn";
 import type { TurnSummaryView, TurnTimeline } from "everturn/client";
-import type { Message } from "everturn/model";
 
 import { useCallback, useMemo } from "react";
 

@@ -4,10 +4,10 @@
 import type { Turns } from "../timeline/turns.ts";
 import type { ConversationState, LiveItem, LiveNote } from "./session-store.ts";
 import type { Notes } from "./stored-notes.ts";
+import type { Message } from "everturn";
 import type { TurnSummaryView, TurnTimeline } from "everturn/client";
-import type { Message } from "everturn/model";
 
-import { toolResult } from "everturn/model";
+import { toolResult } from "everturn";
 import { useEffect, useMemo, useState } from "react";
 
 import { useConnection } from "../data/connection.tsx";

@@ -2,8 +2,8 @@
 // arguments.
 
 import type { PendingCall, ShownCall } from "../data/types.ts";
+import type { JsonObject } from "everturn";
 import type { ToolView } from "everturn/client";
-import type { JsonObject } from "everturn/model";
 import type { ReactNode } from "react";
 
 import { useMemo, useRef } from "react";

@@ -2,7 +2,7 @@
 // the stream and publishes them here.
 
 import type { RuntimeEvent } from "./types.ts";
-import type { TurnChange, TurnView } from "everturn/model";
+import type { TurnChange, TurnView } from "everturn/advanced";
 
 /** An event, and what it has changed in the view of its turn. */
 export type SeenEvent = RuntimeEvent & { readonly changes: readonly TurnChange[] };

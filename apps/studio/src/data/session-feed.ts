@@ -12,8 +12,8 @@ import type { SeenEvent } from "./session-events.ts";
 import type { SessionView } from "./types.ts";
 import type { EverturnClient } from "everturn/client";
 
+import { TurnView } from "everturn/advanced";
 import { ClientError } from "everturn/client";
-import { TurnView } from "everturn/model";
 
 import { publishEvents, seenEvent } from "./session-events.ts";
 

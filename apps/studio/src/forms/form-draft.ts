@@ -1,7 +1,7 @@
 // What the reader has changed in a form. Pure.
 
 import type { Field, FieldPath } from "./schema-form.ts";
-import type { Json, JsonObject } from "everturn/model";
+import type { Json, JsonObject } from "everturn";
 
 import { exactName } from "../parts/text.ts";
 import { fieldValue, hiddenFields, isSameJson, pathKey, problemOf } from "./schema-form.ts";

@@ -9,10 +9,10 @@
 
 import type { FormDraft } from "./form-draft.ts";
 import type { Field, FieldPath } from "./schema-form.ts";
-import type { Json, JsonObject } from "everturn/model";
+import type { Json, JsonObject } from "everturn";
 import type { ReactNode, TextareaHTMLAttributes } from "react";
 
-import { visibleText } from "everturn/model";
+import { visibleText } from "everturn";
 import { createContext, useContext, useEffect, useId, useLayoutEffect, useRef, useState } from "react";
 
 import { count } from "../parts/format.ts";

@@ -1,4 +1,4 @@
-import type { JsonObject } from "everturn/model";
+import type { JsonObject } from "everturn";
 
 import { expect, test } from "vitest";
 

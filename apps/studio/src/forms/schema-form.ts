@@ -13,9 +13,9 @@
 //   3. The input of a field depends on the value that the model wrote and never on what the reader types, so an edit
 //      replaces no input.
 
-import type { Json, JsonObject } from "everturn/model";
+import type { Json, JsonObject } from "everturn";
 
-import { visibleText } from "everturn/model";
+import { visibleText } from "everturn";
 
 import { count } from "../parts/format.ts";
 import { isObject } from "../parts/json.ts";

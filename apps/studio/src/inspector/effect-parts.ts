@@ -2,8 +2,8 @@
 // attempts. The row is JSON of the server, which may be of a newer or older release, so fields are looked up and not
 // assumed.
 
+import type { Json, JsonObject } from "everturn";
 import type { EffectDetail, TimelineEffect } from "everturn/client";
-import type { Json, JsonObject } from "everturn/model";
 
 /**
  * What was ordered: a model call with its options, or a tool call with its arguments. A model call that logs its

@@ -1,7 +1,7 @@
+import type { Json } from "everturn";
 import type { EffectDetail } from "everturn/client";
-import type { Json } from "everturn/model";
 
-import { user } from "everturn/model";
+import { user } from "everturn";
 import { createElement } from "react";
 import { renderToStaticMarkup } from "react-dom/server";
 import { describe, expect, test } from "vitest";

@@ -1,7 +1,7 @@
 // Shows a JSON value as a tree. Fast for values of a megabyte: closed nodes draw nothing inside, long lists and objects
 // are drawn in parts, and long texts are cut until the reader asks for more.
 
-import type { Json } from "everturn/model";
+import type { Json } from "everturn";
 import type { ReactNode } from "react";
 
 import { useState } from "react";

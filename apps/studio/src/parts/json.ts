@@ -1,6 +1,6 @@
 // Tells JSON values apart.
 
-import type { Json, JsonObject } from "everturn/model";
+import type { Json, JsonObject } from "everturn";
 
 /** Whether a JSON value is an object, not a list. */
 export function isObject(value: Json | undefined): value is JsonObject {

@@ -1,8 +1,8 @@
 // What the reader takes out of the page: files, values as JSON, and requests as `curl` commands. A command never
 // contains the token: it names the variable EVERTURN_TOKEN.
 
+import type { Json, UserMessage } from "everturn";
 import type { EverturnClient } from "everturn/client";
-import type { Json, UserMessage } from "everturn/model";
 
 import { tenantHeaders } from "../data/tenant-headers.ts";
 import { shownTenant } from "../route.ts";

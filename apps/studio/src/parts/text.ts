@@ -1,9 +1,9 @@
 // Texts of users, models and tools that are shown as a name or a title: control characters become visible and cannot
 // reorder what is around them.
 
-import type { Json } from "everturn/model";
+import type { Json } from "everturn";
 
-import { visibleText } from "everturn/model";
+import { visibleText } from "everturn";
 
 /**
  * Control characters, line separators, and the marks that change the direction of text (bidirectional overrides and

@@ -8,7 +8,7 @@ import type { Run } from "./run.ts";
 import type { EngineView } from "everturn/client";
 import type { ReactNode } from "react";
 
-import { TurnView } from "everturn/model";
+import { TurnView } from "everturn/advanced";
 import { useEffect, useRef, useState } from "react";
 
 import { useConnection } from "../data/connection.tsx";

@@ -1,6 +1,7 @@
-import type { TurnEvent } from "everturn/model";
+import type { TurnEvent } from "everturn";
 
-import { assistant, TurnView } from "everturn/model";
+import { assistant } from "everturn";
+import { TurnView } from "everturn/advanced";
 import { expect, test } from "vitest";
 
 import { seenEvent } from "../data/session-events.ts";

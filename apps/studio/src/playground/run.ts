@@ -2,10 +2,10 @@
 // page.
 
 import type { SeenEvent } from "../data/session-events.ts";
+import type { TurnCall, TurnSnapshot } from "everturn/advanced";
 import type { ClientTurn } from "everturn/client";
-import type { TurnCall, TurnSnapshot } from "everturn/model";
 
-import { messageText } from "everturn/model";
+import { messageText } from "everturn";
 
 type TurnEnd = Awaited<ClientTurn["result"]>;
 

@@ -2,11 +2,11 @@
 // and without a server: the file is not sent anywhere. The library checks every value; a file that is no turn record,
 // or is damaged, is reported with a reason.
 
+import type { Message } from "everturn";
 import type { EffectDetail, TurnTimeline } from "everturn/client";
-import type { Message } from "everturn/model";
 
+import { parse } from "everturn";
 import { readTurnRecord } from "everturn/http";
-import { parse } from "everturn/model";
 
 import { field } from "../inspector/effect-parts.ts";
 

@@ -2,11 +2,11 @@
 // arrived at that moment is shown.
 
 import type { ConversationState } from "../timeline/state-at.ts";
-import type { Message } from "everturn/model";
+import type { Message } from "everturn";
 import type { ReactNode } from "react";
 
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { messageText } from "everturn/model";
+import { messageText } from "everturn";
 import { useEffect, useRef } from "react";
 
 import { count } from "../parts/format.ts";

@@ -3,7 +3,7 @@
 import type { Action } from "../shell/actions.ts";
 import type { ReactNode } from "react";
 
-import { messageText } from "everturn/model";
+import { messageText } from "everturn";
 import { useMemo, useState } from "react";
 
 import { useConversation } from "../conversation/use-conversation.ts";

@@ -1,6 +1,6 @@
 // JSON values: the fields of a small object as a list, everything else as indented text.
 
-import type { Json, JsonObject } from "everturn/model";
+import type { Json, JsonObject } from "everturn";
 import type { ReactNode } from "react";
 
 import { isObject } from "../parts/json.ts";

@@ -1,6 +1,6 @@
 import type { RuntimeEvent } from "../data/types.ts";
 
-import { TurnView } from "everturn/model";
+import { TurnView } from "everturn/advanced";
 import { describe, expect, test } from "vitest";
 
 import { acceptedAt, effectOf, timelineOf, turnOf } from "../../test/turn-fixture.ts";

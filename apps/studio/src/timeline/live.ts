@@ -3,8 +3,8 @@
 
 import type { SeenEvent } from "../data/session-events.ts";
 import type { OpenEffect } from "./layout.ts";
+import type { TurnCall } from "everturn/advanced";
 import type { TurnTimeline } from "everturn/client";
-import type { TurnCall } from "everturn/model";
 
 /**
  * A model call or a tool that is being performed. `startedAt: null`: before the first event that was received; then it

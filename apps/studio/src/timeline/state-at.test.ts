@@ -1,4 +1,4 @@
-import type { Message } from "everturn/model";
+import type { Message } from "everturn";
 
 import { describe, expect, test } from "vitest";
 

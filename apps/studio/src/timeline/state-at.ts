@@ -6,8 +6,8 @@
 // session. The journal stores when a reply began and ended, not when each token arrived: in between, its text grows
 // evenly.
 
+import type { Message } from "everturn";
 import type { TimelineEffect, TurnTimeline } from "everturn/client";
-import type { Message } from "everturn/model";
 
 import { isReply } from "../inspector/effect-parts.ts";
 

@@ -1,16 +1,14 @@
 // Writes large and hostile databases through the runtime, with a model that replies at once. The servers of the tests
 // open them afterwards.
 
-import type { Adapter, FakeStep } from "everturn";
-import type { Message } from "everturn/model";
+import type { Adapter, FakeStep, Message } from "everturn";
 import type { Runtime } from "everturn/runtime";
 
 import { join } from "node:path";
 
-import { engine, fake, tool } from "everturn";
-import { sqliteStorage } from "everturn/host/sqlite";
-import { assistant, user } from "everturn/model";
+import { engine, fake, tool, assistant, user } from "everturn";
 import { runtime } from "everturn/runtime";
+import { sqliteStorage } from "everturn/sqlite";
 
 import { folder } from "./server.ts";
 

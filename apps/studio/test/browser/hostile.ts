@@ -1,14 +1,12 @@
 // Hostile content: messages, tool calls, results, titles, engine names and errors that try to run scripts, to load from
 // other servers, to block the page or to break its layout. All of it must be shown as text.
 
-import type { FakeStep } from "everturn";
-import type { Message } from "everturn/model";
+import type { FakeStep, Message } from "everturn";
 import type { Browser, Page } from "playwright-core";
 
 import { join } from "node:path";
 
-import { engine, tool } from "everturn";
-import { assistant, user } from "everturn/model";
+import { engine, tool, assistant, user } from "everturn";
 
 import { replyWith, withRuntime } from "./generate.ts";
 import { sidewaysScroll } from "./looks.ts";

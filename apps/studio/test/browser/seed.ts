@@ -7,8 +7,8 @@ import { EventEmitter, once } from "node:events";
 import { join } from "node:path";
 
 import { engine, fake, tool } from "everturn";
-import { sqliteStorage } from "everturn/host/sqlite";
 import { runtime } from "everturn/runtime";
+import { sqliteStorage } from "everturn/sqlite";
 
 import { folder } from "./server.ts";
 import { until } from "./watched-page.ts";

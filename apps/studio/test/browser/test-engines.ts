@@ -9,8 +9,7 @@ import type { Adapter, FakeStep, JsonObject, Message, ModelRequest } from "evert
 
 import { existsSync } from "node:fs";
 
-import { agentTool, engine, fake, tool } from "everturn";
-import { messageText } from "everturn/model";
+import { agentTool, engine, fake, tool, messageText } from "everturn";
 
 /** The arguments that the model writes. */
 const argumentsOf: { readonly [name: string]: JsonObject } = {

@@ -2,9 +2,8 @@
 // loopback interface that implements each provider's wire format (lib/test/loopback-providers.ts).
 
 import type { Play, Say, Stage, WireFormat } from "../../../test/loopback-providers.ts";
+import type { Adapter, JsonObject, Thread, TurnEvent } from "everturn";
 import type { AiSdkLanguageModel } from "everturn/ai-sdk";
-import type { Adapter } from "everturn/engine";
-import type { JsonObject, Thread, TurnEvent } from "everturn/model";
 import type { AdapterScenario, AdapterUnderTest } from "everturn/testing";
 
 import { createAnthropic as createAnthropic5 } from "@ai-sdk-5/anthropic";
@@ -16,9 +15,20 @@ import { createAmazonBedrock } from "@ai-sdk/amazon-bedrock";
 import { createAnthropic } from "@ai-sdk/anthropic";
 import { createGoogle } from "@ai-sdk/google";
 import { createOpenAI } from "@ai-sdk/openai";
-import { anthropic, chat, engine, gemini, openai, stream } from "everturn";
+import {
+  anthropic,
+  chat,
+  engine,
+  gemini,
+  openai,
+  stream,
+  fromJson,
+  messageText,
+  orThrow,
+  toJson,
+  user,
+} from "everturn";
 import { aiSdkAdapter } from "everturn/ai-sdk";
-import { fromJson, messageText, orThrow, toJson, user } from "everturn/model";
 import { adapterSuite, transcript } from "everturn/testing";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 

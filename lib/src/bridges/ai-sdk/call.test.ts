@@ -1,13 +1,12 @@
 // Tests of one call through `aiSdkAdapter` with models in memory: which model is called, cancelling, timeouts, fencing,
 // concurrent calls.
 
+import type { Adapter } from "everturn";
+import type { AdapterCall, ModelEvent } from "everturn/advanced";
 import type { AiSdkCallOptions, AiSdkLanguageModel } from "everturn/ai-sdk";
-import type { Adapter, AdapterCall } from "everturn/engine";
-import type { ModelEvent } from "everturn/model";
 
-import { chat, engine, providers } from "everturn";
+import { chat, engine, providers, request, user } from "everturn";
 import { aiSdkAdapter } from "everturn/ai-sdk";
-import { request, user } from "everturn/model";
 import { handClock } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 

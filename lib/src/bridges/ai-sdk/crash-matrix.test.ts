@@ -3,16 +3,16 @@
 // `EVERTURN_CRASH_POINTS=all` at all of them.
 
 import type { Say } from "../../../test/loopback-providers.ts";
+import type { Adapter, Engine } from "everturn";
+import type { ModelEvent } from "everturn/advanced";
 import type { AiSdkCallOptions, AiSdkLanguageModel } from "everturn/ai-sdk";
-import type { Adapter, Engine } from "everturn/engine";
-import type { ModelEvent } from "everturn/model";
 import type { CrashReport, CrashScenario } from "everturn/testing";
 
 import { createAnthropic } from "@ai-sdk/anthropic";
-import { engine, tool } from "everturn";
+import { engine, tool, request } from "everturn";
+import { toolSpec } from "everturn/advanced";
 import { aiSdkAdapter } from "everturn/ai-sdk";
-import { memoryStorage } from "everturn/host/memory";
-import { request, toolSpec } from "everturn/model";
+import { memoryStorage } from "everturn/runtime";
 import { crashMatrix, crashScenarios } from "everturn/testing";
 import { afterAll, expect, test } from "vitest";
 

@@ -1,6 +1,6 @@
-import type { ModelEvent } from "everturn/model";
+import type { ModelEvent } from "everturn/advanced";
 
-import { isEvent } from "everturn/model";
+import { isEvent } from "everturn/advanced";
 import { describe, expect, test } from "vitest";
 
 import { ReplyDecoder } from "./decode.ts";

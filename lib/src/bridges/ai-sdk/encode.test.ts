@@ -1,5 +1,5 @@
 import type { Specification } from "./specification.ts";
-import type { ModelRequest } from "everturn/model";
+import type { ModelRequest } from "everturn";
 
 import {
   assistant,
@@ -10,9 +10,9 @@ import {
   request,
   system,
   toolResult,
-  toolSpec,
   user,
-} from "everturn/model";
+} from "everturn";
+import { toolSpec } from "everturn/advanced";
 import { describe, expect, test } from "vitest";
 
 import { encodeCall } from "./encode.ts";

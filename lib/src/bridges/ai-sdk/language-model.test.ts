@@ -2,8 +2,7 @@
 // (versions 6 and 7).
 
 import type { Play, Say } from "../../../test/loopback-providers.ts";
-import type { FakeScript } from "everturn";
-import type { JsonObject } from "everturn/model";
+import type { FakeScript, JsonObject } from "everturn";
 
 import { generateText, jsonSchema, Output, stepCountIs, streamText, tool as aiTool } from "ai";
 import { anthropic, engine, fake, tool } from "everturn";

@@ -1,6 +1,6 @@
 // Tests of AI SDK tools as tools of an engine, with the functions of the package `ai` (versions 6 and 7).
 
-import type { JsonObject } from "everturn/model";
+import type { JsonObject } from "everturn";
 
 import { anthropic as anthropicProvider } from "@ai-sdk/anthropic";
 import { openai as openaiProvider } from "@ai-sdk/openai";

@@ -48,7 +48,7 @@ const embedRules = { dimensions: atLeastOne, task: anything };
  *
  * @example
  * ```ts
- * import { cosineSimilarity, embed, fakeEmbeddings } from "everturn/embeddings";
+ * import { cosineSimilarity, embed, fakeEmbeddings } from "everturn/middleware";
  *
  * const model = fakeEmbeddings(); // Or openaiEmbeddings({ model: "text-embedding-3-small" }).
  * const rain = await embed(model, "It rains in Rome.");

@@ -7,6 +7,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import { createServer } from "node:http";
 
 import { AdapterError, isEverturnError, MisuseError } from "everturn";
+import { usage } from "everturn/advanced";
 import {
   compatibleEmbeddings,
   compatibleReranker,
@@ -18,8 +19,7 @@ import {
   geminiEmbeddings,
   openaiEmbeddings,
   rerank,
-} from "everturn/embeddings";
-import { usage } from "everturn/model";
+} from "everturn/middleware";
 import { afterEach, describe, expect, test } from "vitest";
 
 const apiKey = "sk-secret-4711";

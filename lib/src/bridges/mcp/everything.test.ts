@@ -2,8 +2,8 @@
 // 2026-07-28: it asks inside its calls. All tools, HTTP and killed processes: `npm run test:long`
 // (lib/test/long/mcp.ts).
 
+import type { JsonObject } from "everturn";
 import type { McpClient, McpOptions } from "everturn/mcp";
-import type { JsonObject } from "everturn/model";
 
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { chat, engine, stream } from "everturn";

@@ -7,8 +7,8 @@ import type {
   StoredOAuthTokens,
   ToolAnnotations,
 } from "@modelcontextprotocol/client";
+import type { JsonObject } from "everturn";
 import type { McpOptions } from "everturn/mcp";
-import type { JsonObject } from "everturn/model";
 
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -4,9 +4,8 @@ import type { McpHandlerOptions } from "everturn/mcp";
 
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { askUser, engine, fake, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
 import { connectMcp, mcpHandler, serveMcpStdio } from "everturn/mcp";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { afterEach, expect, test } from "vitest";
 
 import { pendingDigest } from "../../../test/pending-digest.ts";

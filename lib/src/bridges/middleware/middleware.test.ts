@@ -2,12 +2,11 @@
 // rate-limit.test.ts has the rate limit.
 
 import type { FakeScript } from "everturn";
-import type { Middleware } from "everturn/engine";
+import type { Middleware } from "everturn/advanced";
 import type { HostStorage } from "everturn/runtime";
 
-import { chat, engine, fake, openai, stream, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { sqliteStorage } from "everturn/host/sqlite";
+import { chat, engine, fake, openai, stream, tool, AdapterError, assistant, modelRef, textPart, user } from "everturn";
+import { modelReply, toolCall } from "everturn/advanced";
 import {
   defaultSettings,
   guardrails,
@@ -17,7 +16,8 @@ import {
   replyEvents,
   responseCache,
 } from "everturn/middleware";
-import { AdapterError, assistant, modelRef, modelReply, textPart, toolCall, user } from "everturn/model";
+import { memoryStorage } from "everturn/runtime";
+import { sqliteStorage } from "everturn/sqlite";
 import { handClock } from "everturn/testing";
 import Libsql from "libsql";
 import { pino } from "pino";

@@ -1,8 +1,8 @@
 // The rate limit: no minute contains more requests or tokens than allowed, in one process or in several that share a
 // storage.
 
-import type { Clock, Middleware, ModelCall } from "everturn/engine";
-import type { Usage } from "everturn/model";
+import type { Clock, Usage } from "everturn";
+import type { Middleware, ModelCall } from "everturn/advanced";
 import type { HostStorage } from "everturn/runtime";
 import type { HandClock } from "everturn/testing";
 
@@ -10,11 +10,11 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { chat, engine, fake } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { sqliteStorage } from "everturn/host/sqlite";
+import { chat, engine, fake, request, user } from "everturn";
+import { usage } from "everturn/advanced";
 import { rateLimit, readReply, replyEvents } from "everturn/middleware";
-import { request, usage, user } from "everturn/model";
+import { memoryStorage } from "everturn/runtime";
+import { sqliteStorage } from "everturn/sqlite";
 import { handClock } from "everturn/testing";
 import Libsql from "libsql";
 import { describe, expect, test } from "vitest";

@@ -98,7 +98,7 @@ type Change<T> = { readonly entries: readonly Entry[] | null; readonly result: T
  * @example
  * ```ts
  * import { chat, engine, fake } from "everturn";
- * import { memoryStorage } from "everturn/host/memory";
+ * import { memoryStorage } from "everturn/runtime";
  * import { rateLimit } from "everturn/middleware";
  *
  * const limit = rateLimit({ requestsPerMinute: 60, tokensPerMinute: 100_000, storage: memoryStorage() });

@@ -86,7 +86,7 @@ const optionRules: Rules<ResponseCacheOptions> = {
  * @example
  * ```ts
  * import { chat, engine, fake } from "everturn";
- * import { memoryStorage } from "everturn/host/memory";
+ * import { memoryStorage } from "everturn/runtime";
  * import { responseCache } from "everturn/middleware";
  *
  * const adapter = fake({ script: [{ type: "text", text: "Rome" }] });

@@ -11,12 +11,23 @@ import {
 } from "@opentelemetry/sdk-metrics";
 import { AlwaysOffSampler, ParentBasedSampler, TraceIdRatioBasedSampler } from "@opentelemetry/sdk-trace-base";
 import * as conventions from "@opentelemetry/semantic-conventions/incubating";
-import { askUser, chat, engine, fake, fakeImages, generate, generateImage, tool } from "everturn";
-import { embed, embedMany, fakeEmbeddings, fakeReranker, rerank } from "everturn/embeddings";
-import { memoryStorage } from "everturn/host/memory";
-import { AdapterError, imageFromUrl, textPart, user } from "everturn/model";
+import {
+  askUser,
+  chat,
+  engine,
+  fake,
+  fakeImages,
+  generate,
+  generateImage,
+  tool,
+  AdapterError,
+  imageFromUrl,
+  textPart,
+  user,
+} from "everturn";
+import { embed, embedMany, fakeEmbeddings, fakeReranker, rerank } from "everturn/middleware";
 import { instrument, spanIds } from "everturn/otel";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { crashMatrix, crashScenarios, handClock } from "everturn/testing";
 import { afterEach, describe, expect, test } from "vitest";
 

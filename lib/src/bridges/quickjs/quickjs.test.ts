@@ -1,10 +1,10 @@
 import type { CellLimits, CellResult, CellRun } from "../../core/engine/internal.ts";
 import type { CellCall } from "../../core/model/internal.ts";
-import type { JsonObject, ToolOutcome } from "everturn/model";
+import type { JsonObject, ToolOutcome } from "everturn";
 
 import { monitorEventLoopDelay } from "node:perf_hooks";
 
-import { toolCall, toolFailure, toolSpec } from "everturn/model";
+import { toolCall, toolFailure, toolSpec } from "everturn/advanced";
 import { describe, expect, test } from "vitest";
 
 import { defaultCellLimits } from "../../core/engine/internal.ts";

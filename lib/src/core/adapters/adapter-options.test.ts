@@ -1,6 +1,6 @@
 // Base URLs from environment variables, and options that no adapter has.
 
-import type { Adapter } from "everturn/engine";
+import type { Adapter } from "everturn";
 import type { IncomingHttpHeaders } from "node:http";
 import type { AddressInfo } from "node:net";
 
@@ -22,8 +22,7 @@ import {
   preset,
   providers,
 } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 
 const paths: string[] = [];

@@ -1,10 +1,9 @@
 // Tests of background responses against an HTTP server on the loopback interface.
 
-import type { Adapter, AdapterCall } from "everturn/engine";
-import type { JsonObject, ModelEvent } from "everturn/model";
+import type { Adapter, JsonObject } from "everturn";
+import type { AdapterCall, ModelEvent } from "everturn/advanced";
 
-import { chat, engine, generate, providers, stream } from "everturn";
-import { messageText, request, user } from "everturn/model";
+import { chat, engine, generate, providers, stream, messageText, request, user } from "everturn";
 import { handClock } from "everturn/testing";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 

@@ -1,6 +1,6 @@
 // Bearer tokens in place of API keys: Entra ID for Azure, OAuth for Vertex AI, with Claude and Gemini there.
 
-import type { Adapter } from "everturn/engine";
+import type { Adapter } from "everturn";
 
 import {
   AdapterError,

@@ -1,8 +1,7 @@
 // Tests of the HTTP adapter against a server that fails in every way: a call always ends in bounded time with a failure
 // that names the cause, and the socket is closed.
 
-import type { ProviderOptions } from "everturn";
-import type { Failure } from "everturn/model";
+import type { ProviderOptions, Failure } from "everturn";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 
@@ -12,8 +11,20 @@ import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { anthropic, azure, chat, engine, generate, openaiCompatible, providers, stream, tool } from "everturn";
-import { modelRef, request as asked, user } from "everturn/model";
+import {
+  anthropic,
+  azure,
+  chat,
+  engine,
+  generate,
+  openaiCompatible,
+  providers,
+  stream,
+  tool,
+  modelRef,
+  request as asked,
+  user,
+} from "everturn";
 import { handClock } from "everturn/testing";
 import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";

@@ -1,16 +1,18 @@
 import type { ImageAdapterErrorReason, ImageContent } from "../model/internal.ts";
-import type { AdapterCall, ImageAdapter } from "everturn/engine";
-import type { ImageRequest } from "everturn/model";
+import type { ImageAdapter } from "everturn";
+import type { AdapterCall, ImageRequest } from "everturn/advanced";
 
-import { editImage, engine, generateImage } from "everturn";
 import {
+  editImage,
+  engine,
+  generateImage,
   ImageAdapterError,
   imageFromBase64,
   imageFromFile,
   imageFromUrl,
-  imageRequest,
   isEverturnError,
-} from "everturn/model";
+} from "everturn";
+import { imageRequest } from "everturn/advanced";
 import { imageAdapterSuite } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 

@@ -1,8 +1,8 @@
 // The model name that adapters send: a prefix with the adapter's own provider is removed, one with another provider is
 // refused, other colons stay. The adapters run against a `node:http` server that records requests.
 
-import type { Adapter } from "everturn/engine";
-import type { ModelName } from "everturn/model";
+import type { Adapter } from "everturn";
+import type { ModelName } from "everturn/advanced";
 import type { AddressInfo } from "node:net";
 
 import { createServer } from "node:http";
@@ -20,8 +20,8 @@ import {
   openaiImages,
   preset,
   providers,
+  modelRef,
 } from "everturn";
-import { modelRef } from "everturn/model";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 
 type Received = { readonly path: string; readonly model: unknown };

@@ -2,16 +2,28 @@
 // (lib/test/loopback-providers.ts).
 
 import type { Play, Stage, WireFormat } from "../../../test/loopback-providers.ts";
-import type { Adapter } from "everturn/engine";
-import type { JsonObject, ModelEvent, Thread } from "everturn/model";
+import type { Adapter, JsonObject, Thread } from "everturn";
+import type { ModelEvent } from "everturn/advanced";
 import type { AdapterScenario, AdapterUnderTest } from "everturn/testing";
 
 import { inspect } from "node:util";
 
-import { chat, engine, generate, stream, subscribe, tool } from "everturn";
-import { describeEngine } from "everturn/engine";
-import { fromJson, messageText, orThrow, request, toJson, user } from "everturn/model";
-import * as sessions from "everturn/session";
+import {
+  chat,
+  engine,
+  generate,
+  stream,
+  subscribe,
+  tool,
+  fromJson,
+  messageText,
+  orThrow,
+  request,
+  toJson,
+  user,
+  session as sessions,
+} from "everturn";
+import { describeEngine } from "everturn/advanced";
 import { adapterSuite, transcript } from "everturn/testing";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 

@@ -1,14 +1,12 @@
 // Azure OpenAI and xAI by the Responses API. A `node:http` server on the loopback interface records the requests and
 // answers in the format of the API; the adapters keep their own base URLs, and `fetch` only replaces the host.
 
-import type { Adapter } from "everturn/engine";
-import type { JsonObject } from "everturn/model";
+import type { Adapter, JsonObject } from "everturn";
 import type { IncomingHttpHeaders } from "node:http";
 
 import { createServer } from "node:http";
 
-import { azure, chat, engine, openai, preset } from "everturn";
-import { user } from "everturn/model";
+import { azure, chat, engine, openai, preset, user } from "everturn";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 
 type Received = { readonly url: string; readonly headers: IncomingHttpHeaders; readonly body: JsonObject };

@@ -1,10 +1,26 @@
-import type { FakeScript } from "everturn";
-import type { CodeExecutor, EngineRegistry } from "everturn/engine";
-import type { JsonObject, TurnEvent } from "everturn/model";
+import type { FakeScript, JsonObject, TurnEvent } from "everturn";
+import type { CodeExecutor, EngineRegistry } from "everturn/advanced";
 
-import { calls, catalog, chat, engine, fake, generate, says, streamGenerate, tool } from "everturn";
 import {
+  calls,
+  catalog,
+  chat,
+  engine,
+  fake,
+  generate,
+  says,
+  streamGenerate,
+  tool,
   configure,
+  withModel,
+  imageFromUrl,
+  imagePart,
+  messageText,
+  modelRef,
+  textPart,
+  user,
+} from "everturn";
+import {
   describeEngine,
   mergeOpts,
   putContext,
@@ -15,10 +31,10 @@ import {
   resolveParams,
   resolveTools,
   restoreEngine,
-  withModel,
-} from "everturn/engine";
-import { Collector } from "everturn/kernel";
-import { adapterFailure, imageFromUrl, imagePart, messageText, modelRef, textPart, usage, user } from "everturn/model";
+  Collector,
+  adapterFailure,
+  usage,
+} from "everturn/advanced";
 import { handClock } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 import * as z from "zod";

@@ -1,4 +1,5 @@
-// Entry point `everturn/engine`: the engine value, tools, options and the contracts of adapters and executors.
+// The public names of this folder: the engine value, tools, options and the contracts of adapters and executors. `everturn` exports what most
+// programs need, `everturn/advanced` the rest.
 
 export type { Adapter, AdapterCall, AdapterOptions, ImageAdapter } from "./model-call/adapter.ts";
 export type { Clock } from "../clock/clock.ts";

@@ -1,9 +1,8 @@
 import { inspect } from "node:util";
 
-import { chat, configure, engine, generateImage, openaiCompatible, openaiImages } from "everturn";
-import { embed, openaiEmbeddings } from "everturn/embeddings";
-import { subscribe } from "everturn/engine";
-import { adapterFailure } from "everturn/model";
+import { chat, configure, engine, generateImage, openaiCompatible, openaiImages, subscribe } from "everturn";
+import { adapterFailure } from "everturn/advanced";
+import { embed, openaiEmbeddings } from "everturn/middleware";
 import { afterEach, describe, expect, test } from "vitest";
 
 import { playing, plain, calls, says } from "../../../test/runs.ts";

@@ -1,4 +1,4 @@
-// The contract of span observers: `everturn/otel` and `everturn/trace` follow the spans of the whole process with one
+// The contract of span observers: `everturn/otel` and `everturn/middleware` follow the spans of the whole process with one
 // each. `telemetry.ts` calls them.
 //
 // Life of a span

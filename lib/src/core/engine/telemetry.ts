@@ -1,5 +1,5 @@
 // Telemetry: spans of runs, model calls and tool calls. They are published to listeners of the process as plain data,
-// and to span observers (`span-observer.ts`), with which `everturn/otel` and `everturn/trace` are built.
+// and to span observers (`span-observer.ts`), with which `everturn/otel` and `everturn/middleware` are built.
 //
 // A span covers the work itself: the span of a streaming verb ends when its stream has been read to the end or
 // abandoned, not when the verb returns. Listeners are called synchronously and must not block. Without listeners and

@@ -1,20 +1,9 @@
 import type { EventOf, MessageCompleted } from "../model/internal.ts";
-import type { Json, StepCompleted, TurnEvent } from "everturn/model";
+import type { Json, TurnEvent } from "everturn";
+import type { StepCompleted } from "everturn/advanced";
 
-import { Collector } from "everturn/kernel";
-import {
-  AdapterError,
-  assistant,
-  chatResult,
-  fromMessages,
-  MisuseError,
-  modelReply,
-  textPart,
-  toolCall,
-  toolResult,
-  usage,
-  user,
-} from "everturn/model";
+import { AdapterError, assistant, fromMessages, MisuseError, textPart, toolResult, user } from "everturn";
+import { Collector, chatResult, modelReply, toolCall, usage } from "everturn/advanced";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 

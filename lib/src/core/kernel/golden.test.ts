@@ -9,8 +9,17 @@
 //   - progress is reported before the effects that depend on it are performed, so that the history is a write-ahead
 //     log.
 
-import { checkpointDelivered, modelFailed, projectRequest, toolReturned, TurnMachine } from "everturn/kernel";
-import { adapterFailure, assistant, messageText, system, textPart, toolCall, usage, user } from "everturn/model";
+import { assistant, messageText, system, textPart, user } from "everturn";
+import {
+  checkpointDelivered,
+  modelFailed,
+  projectRequest,
+  toolReturned,
+  TurnMachine,
+  adapterFailure,
+  toolCall,
+  usage,
+} from "everturn/advanced";
 import { describe, expect, test } from "vitest";
 
 import { calls, config, delivered, input, replied, result, returned, says, transcript } from "../../../test/turns.ts";

@@ -1,4 +1,5 @@
-// Entry point `everturn/kernel`: the pure turn machine, its protocols and the collector.
+// The public names of this folder: the pure turn machine, its protocols and the collector. `everturn` exports what most
+// programs need, `everturn/advanced` the rest.
 
 export type {
   Approval,

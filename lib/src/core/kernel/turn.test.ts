@@ -1,8 +1,9 @@
 // The turn machine: the halt order, terminal reasons, usage, the rulings Q4 to Q15, recorded responses and revisions.
 
-import type { EffectResponse, TurnMachineConfig } from "everturn/kernel";
-import type { Json, ModelReply, ToolOutcome, TurnOutcome } from "everturn/model";
+import type { Json, ModelReply, ToolOutcome, TurnOutcome } from "everturn";
+import type { EffectResponse, TurnMachineConfig } from "everturn/advanced";
 
+import { assistant, jsonSchema, messageText, textPart, user, validateThread } from "everturn";
 import {
   checkpointDelivered,
   historyMessages,
@@ -12,20 +13,12 @@ import {
   toolReturned,
   turnInput,
   TurnMachine,
-} from "everturn/kernel";
-import {
   adapterFailure,
-  assistant,
-  jsonSchema,
-  messageText,
-  textPart,
   toolCall,
   toolFailure,
   toolSpec,
   usage,
-  user,
-  validateThread,
-} from "everturn/model";
+} from "everturn/advanced";
 import { describe, expect, test } from "vitest";
 
 import {

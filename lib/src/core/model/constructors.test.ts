@@ -1,39 +1,41 @@
 // The constructors of the data types: required fields, defaults, and small helpers.
 
 import {
+  append,
+  assistant,
+  fromMessages,
+  isHalted,
+  jsonSchema,
+  MisuseError,
+  modelRef,
+  request,
+  newSession,
+  SessionError,
+  system,
+  textPart,
+  user,
+} from "everturn";
+import {
   addAssistant,
   addMessage,
   addMessages,
   addSystem,
   addUser,
-  append,
   appendToolResult,
   appendUser,
-  assistant,
   chatResult,
-  fromMessages,
   imageRequest,
   imageResponse,
-  isHalted,
-  jsonSchema,
   lastMessage,
   messages,
-  MisuseError,
-  modelRef,
   modelReply,
   pendingToolCalls,
   replyText,
-  request,
-  newSession,
   sessionError,
-  SessionError,
   stepResult,
-  system,
-  textPart,
   toolCall,
   toolSpec,
-  user,
-} from "everturn/model";
+} from "everturn/advanced";
 import { describe, expect, test } from "vitest";
 
 import { imageUsage } from "./call/image-request.ts";

@@ -1,4 +1,5 @@
-// Entry point `everturn/model`: plain, immutable data, its constructors, parsing, validation and serialization.
+// The public names of this folder: plain, immutable data, its constructors, parsing, validation and serialization. `everturn` exports what most
+// programs need, `everturn/advanced` the rest.
 
 export type { ChatCompleted, CheckpointKind, ModelEvent, StepCompleted, ToolMode, TurnEvent } from "./turn/event.ts";
 export type {

@@ -2,8 +2,20 @@
 
 import type { ChatOptions, ChatResult, Tool, ToolContext, TurnEvent } from "everturn";
 
-import { agentTool, askUser, chat, engine, fail, fake, halt, MisuseError, step, stream, tool } from "everturn";
-import { validateThread } from "everturn/model";
+import {
+  agentTool,
+  askUser,
+  chat,
+  engine,
+  fail,
+  fake,
+  halt,
+  MisuseError,
+  step,
+  stream,
+  tool,
+  validateThread,
+} from "everturn";
 import { describe, expect, test } from "vitest";
 
 import { calls, plain, playing, says } from "../../../test/runs.ts";

@@ -2,12 +2,24 @@
 // telemetry.
 
 import type { CellResult } from "../engine/internal.ts";
-import type { FakeScript } from "everturn";
-import type { ChatOptions, CodeExecutor, TelemetryEvent } from "everturn/engine";
+import type { FakeScript, ChatOptions } from "everturn";
+import type { CodeExecutor, TelemetryEvent } from "everturn/advanced";
 
-import { chat, engine, fake, generate, step, stream, streamGenerate, subscribe, tool } from "everturn";
-import { configure } from "everturn/engine";
-import { messageText, modelRef, user } from "everturn/model";
+import {
+  chat,
+  engine,
+  fake,
+  generate,
+  step,
+  stream,
+  streamGenerate,
+  subscribe,
+  tool,
+  configure,
+  messageText,
+  modelRef,
+  user,
+} from "everturn";
 import { quickjs } from "everturn/quickjs";
 import { transcript } from "everturn/testing";
 import { describe, expect, test } from "vitest";

@@ -1,12 +1,9 @@
 // Long conversations with a context policy: pruning, compaction, requests that are too long, and what survives.
 
 import type { CountedReply, CountingOptions } from "../../../test/counting-provider.ts";
-import type { ContextPolicy } from "everturn/engine";
-import type { Session } from "everturn/model";
+import type { ContextPolicy, Session } from "everturn";
 
-import { engine, openaiCompatible, tool } from "everturn";
-import { fromMessages, newSession, user } from "everturn/model";
-import { reply, streamReply } from "everturn/session";
+import { engine, openaiCompatible, session as sessions, tool, fromMessages, newSession, user } from "everturn";
 import { afterEach, expect, test } from "vitest";
 
 import { CountingProvider } from "../../../test/counting-provider.ts";
@@ -57,7 +54,7 @@ async function run(of: Agent, sizes: readonly number[], from: Session = newSessi
   let session = from;
   for (const [index, length] of sizes.entries()) {
     size = length;
-    const { result, session: after } = await reply(of, session, `question ${index}`);
+    const { result, session: after } = await sessions.reply(of, session, `question ${index}`);
     expect([result.metadata.error, result.haltedReason]).toEqual([undefined, "completed"]);
     session = after;
   }
@@ -87,7 +84,7 @@ test("turns with results of up to 200 KB stay within the window, and the history
 
 test("without a context policy the same conversation ends with context_length_exceeded", async () => {
   const counting = await provider();
-  const { result } = await reply(
+  const { result } = await sessions.reply(
     agent(counting, null),
     newSession({ thread: fromMessages([user("x".repeat(40_000))]) }),
     "Go on.",
@@ -132,7 +129,7 @@ test("a request that is too long is compacted once and repeated in the same step
   const results = [];
   for (let turn = 0; turn < 12; turn += 1) {
     size = 1_500;
-    const after = await reply(of, session, `question ${turn}`);
+    const after = await sessions.reply(of, session, `question ${turn}`);
     results.push(after.result);
     session = after.session;
   }
@@ -147,7 +144,7 @@ test("a message that is longer than the window fails after one repetition", asyn
   const counting = await provider();
   const session = await run(agent(counting), [400, 400]);
   const before = counting.requests.length;
-  const { result } = await reply(agent(counting), session, "x".repeat(60_000));
+  const { result } = await sessions.reply(agent(counting), session, "x".repeat(60_000));
   expect(result.metadata.error).toMatchObject({ reason: "context_length_exceeded" });
   expect(counting.requests.length - before).toBeLessThan(5);
 });
@@ -162,7 +159,7 @@ test("readers get no event of a summary, and its usage counts", async () => {
   for (let turn = 0; turn < 10; turn += 1) {
     size = 1_600;
     const first = counting.requests.length;
-    const stream = streamReply(of, after, "Go on.");
+    const stream = sessions.streamReply(of, after, "Go on.");
     for await (const event of stream) {
       const { type } = event;
       if (type !== "chat_completed") seen.push(JSON.stringify(event));
@@ -206,7 +203,9 @@ test("refuses a turn whose window is not known or has no room", async () => {
   const counting = await provider();
   const adapter = openaiCompatible({ baseURL: counting.baseURL });
   const unknown = engine({ adapter, model: "counting", contextPolicy: {} });
-  await expect(reply(unknown, newSession(), "hi")).rejects.toThrow(/context window of the model counting is not known/);
+  await expect(sessions.reply(unknown, newSession(), "hi")).rejects.toThrow(
+    /context window of the model counting is not known/,
+  );
   const full = engine({ adapter, model: "counting", contextPolicy: { window: 1_000, keepRecent: 900 } });
-  await expect(reply(full, newSession(), "hi")).rejects.toThrow(/leave nothing of the window of 1000 tokens/);
+  await expect(sessions.reply(full, newSession(), "hi")).rejects.toThrow(/leave nothing of the window of 1000 tokens/);
 });

@@ -1,9 +1,19 @@
 // Counts of input tokens, by the endpoint of each API.
 
-import type { Adapter } from "everturn/engine";
+import type { Adapter } from "everturn";
 
-import { anthropic, countTokens, engine, fake, gemini, openai, openaiCompatible, providers, tool } from "everturn";
-import { user } from "everturn/model";
+import {
+  anthropic,
+  countTokens,
+  engine,
+  fake,
+  gemini,
+  openai,
+  openaiCompatible,
+  providers,
+  tool,
+  user,
+} from "everturn";
 import { describe, expect, test } from "vitest";
 
 type Fetch = (url: string, init: RequestInit) => Promise<Response>;

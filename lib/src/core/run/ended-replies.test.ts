@@ -1,9 +1,8 @@
 // Many replies that end at the same time do not occupy the event loop until all of them are settled.
 
-import type { Adapter } from "everturn/engine";
+import type { Adapter } from "everturn";
 
-import { chat, engine } from "everturn";
-import { assistant } from "everturn/model";
+import { chat, engine, assistant } from "everturn";
 import { expect, test } from "vitest";
 
 import { microtasksDone } from "../clock/clock.ts";

@@ -1,19 +1,19 @@
 import type { FakeImagesStep } from "../adapters/fake-images.ts";
 import type { ImageContent, ImageOperation } from "../model/internal.ts";
-import type { Clock, ImageAdapter, TelemetryEvent } from "everturn/engine";
-import type { ImageResponse } from "everturn/model";
+import type { Clock, ImageAdapter } from "everturn";
+import type { TelemetryEvent, ImageResponse } from "everturn/advanced";
 
-import { engine, MisuseError } from "everturn";
-import { subscribe } from "everturn/engine";
 import {
+  engine,
+  MisuseError,
+  subscribe,
   EngineError,
   ImageAdapterError,
   imageFromBase64,
-  imageRequest,
-  imageResponse,
   modelRef,
   ValidationError,
-} from "everturn/model";
+} from "everturn";
+import { imageRequest, imageResponse } from "everturn/advanced";
 import { describe, expect, test } from "vitest";
 
 import { fakeImages } from "../adapters/fake-images.ts";

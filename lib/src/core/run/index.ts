@@ -1,4 +1,5 @@
-// Entry point `everturn/run`: the verbs that run a model, with their streams and folds.
+// The public names of this folder: the verbs that run a model, with their streams and folds. `everturn` exports what most
+// programs need, `everturn/advanced` the rest.
 
 export type { RunInput } from "./plan/plan.ts";
 

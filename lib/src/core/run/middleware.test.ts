@@ -1,13 +1,12 @@
 // The contract of middleware: order, changes, short circuits, retries, usage, notes, and errors, in memory.
 // lib/test/runtime/middleware.test.ts has the durable part.
 
-import type { Adapter, FakeScript } from "everturn";
-import type { Middleware } from "everturn/engine";
-import type { ModelEvent, ToolOutcome } from "everturn/model";
+import type { Adapter, FakeScript, ToolOutcome } from "everturn";
+import type { Middleware, ModelEvent } from "everturn/advanced";
 
-import { chat, engine, fake, generate, stream, tool } from "everturn";
+import { chat, engine, fake, generate, stream, tool, MisuseError, modelRef } from "everturn";
+import { toolFailure, usage } from "everturn/advanced";
 import { readReply, replyEvents } from "everturn/middleware";
-import { MisuseError, modelRef, toolFailure, usage } from "everturn/model";
 import { describe, expect, test } from "vitest";
 
 import { eventually } from "../../../test/eventually.ts";

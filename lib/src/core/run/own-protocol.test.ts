@@ -1,13 +1,29 @@
 // Protocols and projectors of one's own, in memory: `chat`, `stream`, `step`, `generate`, and what an engine rejects.
 
-import type { CodeExecutor, OwnProtocol } from "everturn/engine";
-import type { NamedProjector, NamedProtocol, ProtocolDriver } from "everturn/kernel";
+import type { CodeExecutor, OwnProtocol, NamedProjector, NamedProtocol, ProtocolDriver } from "everturn/advanced";
 
-import { chat, engine, fake, generate, MisuseError, step, stream, tool, user } from "everturn";
-import { describeEngine, restoreEngine } from "everturn/engine";
-import { ChatContextProjector, chatProtocol, ending, replyMessage, replyStepEnd } from "everturn/kernel";
-import { newSession } from "everturn/model";
-import * as sessions from "everturn/session";
+import {
+  chat,
+  engine,
+  fake,
+  generate,
+  MisuseError,
+  step,
+  stream,
+  tool,
+  user,
+  newSession,
+  session as sessions,
+} from "everturn";
+import {
+  describeEngine,
+  restoreEngine,
+  ChatContextProjector,
+  chatProtocol,
+  ending,
+  replyMessage,
+  replyStepEnd,
+} from "everturn/advanced";
 import { describe, expect, test } from "vitest";
 
 type Guessing = {

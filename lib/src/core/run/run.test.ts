@@ -2,10 +2,23 @@
 
 import type { ToolContext } from "everturn";
 
-import { askUser, chat, engine, fake, generate, halt, step, stream, tool, unwrap } from "everturn";
-import { describeEngine } from "everturn/engine";
-import { assistant, messageText, newSession, validateSession } from "everturn/model";
-import * as sessions from "everturn/session";
+import {
+  askUser,
+  chat,
+  engine,
+  fake,
+  generate,
+  halt,
+  step,
+  stream,
+  tool,
+  unwrap,
+  assistant,
+  messageText,
+  newSession,
+  session as sessions,
+} from "everturn";
+import { describeEngine, validateSession } from "everturn/advanced";
 import { describe, expect, test } from "vitest";
 
 import { calls, plain, playing, says } from "../../../test/runs.ts";

@@ -1,7 +1,7 @@
 // Streaming verbs: the events and their order, filters, failures, backpressure, and leaving a stream early.
 
-import type { FakeScript } from "everturn";
-import type { FinishReason, TurnEvent } from "everturn/model";
+import type { FakeScript, TurnEvent } from "everturn";
+import type { FinishReason } from "everturn/advanced";
 
 import {
   askUser,
@@ -16,18 +16,16 @@ import {
   streamGenerate,
   streamStep,
   UnknownToolError,
-} from "everturn";
-import {
   assistant,
   fromMessages,
   messageText,
   request,
   textPart,
   toolResult,
-  toolSpec,
   user,
   validateThread,
-} from "everturn/model";
+} from "everturn";
+import { toolSpec } from "everturn/advanced";
 import { transcript } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 

@@ -1,8 +1,6 @@
 // Tool calls: return values, halts, failures, arguments, limits, context, approval, encoders, hooks.
 
-import type { OnToolError, Tool, ToolContext } from "everturn";
-import type { Adapter, ChatOptions } from "everturn/engine";
-import type { ToolMessage } from "everturn/model";
+import type { OnToolError, Tool, ToolContext, Adapter, ChatOptions, ToolMessage } from "everturn";
 
 import {
   askUser,
@@ -18,8 +16,9 @@ import {
   stream,
   streamStep,
   tool,
+  messageText,
 } from "everturn";
-import { attachment, messageText, toolFailure } from "everturn/model";
+import { attachment, toolFailure } from "everturn/advanced";
 import { transcript } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 

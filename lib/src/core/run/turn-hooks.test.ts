@@ -2,11 +2,22 @@
 // durable/program-callbacks.test.ts.
 
 import type { ChatOptions } from "everturn";
-import type { TurnCause } from "everturn/kernel";
+import type { TurnCause } from "everturn/advanced";
 
-import { askUser, chat, finish, generate, halt, step, system, tool, user } from "everturn";
-import { messageText, validateSession } from "everturn/model";
-import * as sessions from "everturn/session";
+import {
+  askUser,
+  chat,
+  finish,
+  generate,
+  halt,
+  step,
+  system,
+  tool,
+  user,
+  messageText,
+  session as sessions,
+} from "everturn";
+import { validateSession } from "everturn/advanced";
 import { describe, expect, test } from "vitest";
 
 import { calls, plain, playing, says } from "../../../test/runs.ts";

@@ -1,11 +1,11 @@
-// Entry point `everturn/session`: the verbs that run a session. Import it as a namespace:
-// `import * as session from "everturn/session"`.
+// The public names of sessions that the program keeps. `everturn` exports them.
 
 export type { DecisionInput } from "./answers.ts";
 export type { SessionInput, SessionResult, SessionStepResult } from "./verbs.ts";
 
 export { decide, submitToolResult, submitToolResults } from "./answers.ts";
 export { applyChatResult, applyStepResult } from "./project.ts";
+export { session } from "./session-verbs.ts";
 export { StreamReducer } from "./stream-reducer.ts";
 export {
   continueSession as continue,

@@ -1,22 +1,23 @@
 // The verbs of sessions: start, reply, manual calls, approvals, questions, errors, serialization.
 
-import type { FakeScript, Tool, ToolContext } from "everturn";
-import type { CodeExecutor, StepOptions } from "everturn/engine";
-import type { Session } from "everturn/model";
+import type { FakeScript, Tool, ToolContext, StepOptions, Session } from "everturn";
+import type { CodeExecutor } from "everturn/advanced";
 
-import { askUser, engine, fake, tool } from "everturn";
 import {
+  askUser,
+  engine,
+  fake,
+  tool,
   fromJson,
   fromMessages,
   messageText,
   orThrow,
   newSession,
-  sessionError,
   toJson,
   user,
-  validateSession,
-} from "everturn/model";
-import * as sessions from "everturn/session";
+  session as sessions,
+} from "everturn";
+import { sessionError, StreamReducer, validateSession } from "everturn/advanced";
 import { describe, expect, test } from "vitest";
 
 import { calls, plain, playing, says } from "../../../test/runs.ts";
@@ -285,7 +286,7 @@ describe("[allm 40] [allm 80] the context of tool handlers", () => {
 describe("[allm 82] StreamReducer", () => {
   test("computes the session after a stream, and finalize is idempotent", async () => {
     const before = newSession({ id: "s1", thread: fromMessages([user("hi")]) });
-    const reducer = new sessions.StreamReducer(before);
+    const reducer = new StreamReducer(before);
     for await (const event of sessions.streamStart(playing([says("Hello.")]).engine, before)) reducer.add(event);
     expect(reducer.finalize().session).toMatchObject({ status: "completed", id: "s1" });
     expect(reducer.finalize()).toEqual(reducer.finalize());
@@ -293,7 +294,7 @@ describe("[allm 82] StreamReducer", () => {
 
   test("with the mode step computes the session after one step", async () => {
     const before = newSession({ thread: fromMessages([user("hi")]) });
-    const reducer = new sessions.StreamReducer(before, { mode: "step" });
+    const reducer = new StreamReducer(before, { mode: "step" });
     for await (const event of sessions.streamStep(playing([calls("ok")], [ok]).engine, before)) reducer.add(event);
     const { session: after, result } = reducer.finalizeStep();
     expect([after.status, result.done, texts(after)]).toEqual(["idle", false, ["hi", "", "fine"]]);
@@ -302,12 +303,12 @@ describe("[allm 82] StreamReducer", () => {
 
   test("reports an abandoned stream as cancelled, and leaves the session unchanged if a step did not end", () => {
     const before = newSession({ thread: fromMessages([user("hi")]) });
-    const left = new sessions.StreamReducer(before).finalize();
+    const left = new StreamReducer(before).finalize();
     expect(left).toMatchObject({ session: { status: "idle" }, result: { haltedReason: "cancelled" } });
-    const single = new sessions.StreamReducer(before, { mode: "step" });
+    const single = new StreamReducer(before, { mode: "step" });
     expect(single.finalizeStep().session).toBe(before);
     const mode: "chat" = JSON.parse('"both"');
-    expect(() => new sessions.StreamReducer(before, { mode })).toThrow(/"chat" or "step"/);
+    expect(() => new StreamReducer(before, { mode })).toThrow(/"chat" or "step"/);
   });
 
   test("G22: keeps the user message if the stream of a reply is abandoned", async () => {

@@ -2,7 +2,7 @@
 // content of the frame.
 
 import type { Codec, Frame, WireContext } from "./codec.ts";
-import type { ModelEvent } from "everturn/model";
+import type { ModelEvent } from "everturn/advanced";
 
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 

@@ -2,9 +2,10 @@
 // request sends of them.
 
 import type { Codec, WireContext } from "./codec.ts";
-import type { AssistantMessage, Json, JsonObject, Message, ModelEvent } from "everturn/model";
+import type { AssistantMessage, Json, JsonObject, Message } from "everturn";
+import type { ModelEvent } from "everturn/advanced";
 
-import { assistant, filePart, imageFromBase64, imagePart, request, textPart, user } from "everturn/model";
+import { assistant, filePart, imageFromBase64, imagePart, request, textPart, user } from "everturn";
 import { describe, expect, test } from "vitest";
 
 import { anthropicMessages } from "./anthropic/codec.ts";

@@ -1,7 +1,8 @@
 import type { Codec, Omission, Quirks, WireContext } from "./codec.ts";
-import type { Json, JsonObject, Message } from "everturn/model";
+import type { Json, JsonObject, Message } from "everturn";
 
-import { AdapterError, assistant, request, system, textPart, toolCall, toolResult, user } from "everturn/model";
+import { AdapterError, assistant, request, system, textPart, toolResult, user } from "everturn";
+import { toolCall } from "everturn/advanced";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 

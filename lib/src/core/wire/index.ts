@@ -1,4 +1,5 @@
-// Entry point `everturn/wire`: one pure codec per provider API, and the parser of server-sent events.
+// The public names of this folder: one pure codec per provider API, and the parser of server-sent events. `everturn` exports what most
+// programs need, `everturn/advanced` the rest.
 
 export type { Codec, Frame, Quirks, WireContext } from "./codec.ts";
 

@@ -1,9 +1,10 @@
 // Every field of a request, for every API: it is sent, or a warning reports that it is not.
 
 import type { Codec, WireContext } from "./codec.ts";
-import type { ModelRequest } from "everturn/model";
+import type { ModelRequest } from "everturn";
 
-import { assistant, imagePart, request, textPart, toolCall, toolResult, toolSpec, user } from "everturn/model";
+import { assistant, imagePart, request, textPart, toolResult, user } from "everturn";
+import { toolCall, toolSpec } from "everturn/advanced";
 import { describe, expect, test } from "vitest";
 
 import { reasoningPart } from "../model/internal.ts";

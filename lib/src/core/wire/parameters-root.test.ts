@@ -1,4 +1,4 @@
-import type { JsonObject } from "everturn/model";
+import type { JsonObject } from "everturn";
 import type { ProviderApi, StrictProvider } from "everturn/testing";
 
 import { anthropic, chat, engine, gemini, openai, tool } from "everturn";

@@ -1,4 +1,4 @@
-import type { Json } from "everturn/model";
+import type { Json } from "everturn";
 
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";

@@ -2,7 +2,7 @@
 // every codec.
 
 import type { Codec, Quirks, WireContext } from "./codec.ts";
-import type { JsonObject, Message, ModelRequest } from "everturn/model";
+import type { JsonObject, Message, ModelRequest } from "everturn";
 
 import {
   assistant,
@@ -14,11 +14,10 @@ import {
   searchResultPart,
   system,
   textPart,
-  toolCall,
   toolResult,
-  toolSpec,
   user,
-} from "everturn/model";
+} from "everturn";
+import { toolCall, toolSpec } from "everturn/advanced";
 import { describe, expect, test } from "vitest";
 
 import { anthropicMessages } from "./anthropic/codec.ts";

@@ -1,8 +1,8 @@
 import type { Codec, WireContext } from "./codec.ts";
-import type { Message } from "everturn/model";
+import type { Message } from "everturn";
 import type { ProviderApi } from "everturn/testing";
 
-import { assistant, filePart, request, textPart, toolResult, user } from "everturn/model";
+import { assistant, filePart, request, textPart, toolResult, user } from "everturn";
 import { violations } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 

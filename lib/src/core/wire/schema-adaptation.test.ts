@@ -2,7 +2,7 @@
 // and a second adaptation changes nothing.
 
 import type { SchemaRules } from "./schema-rules.ts";
-import type { Json, JsonObject } from "everturn/model";
+import type { Json, JsonObject } from "everturn";
 
 import { Validator } from "@cfworker/json-schema";
 import * as fc from "fast-check";

@@ -1,4 +1,4 @@
-import { frameReader } from "everturn/wire";
+import { frameReader } from "everturn/advanced";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 

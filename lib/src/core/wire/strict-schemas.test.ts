@@ -1,9 +1,10 @@
 // Request bodies with schemas: structured output and tools, in the form that each API accepts.
 
 import type { Codec, WireContext } from "./codec.ts";
-import type { JsonObject, ModelRequest } from "everturn/model";
+import type { JsonObject, ModelRequest } from "everturn";
 
-import { jsonSchema, request, toolSpec, user } from "everturn/model";
+import { jsonSchema, request, user } from "everturn";
+import { toolSpec } from "everturn/advanced";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
 

@@ -2,9 +2,10 @@
 // where they are sent.
 
 import type { Codec } from "./codec.ts";
-import type { JsonObject, Message } from "everturn/model";
+import type { JsonObject, Message } from "everturn";
 
-import { assistant, request, system, toolCall, toolResult, toolSpec, user } from "everturn/model";
+import { assistant, request, system, toolResult, user } from "everturn";
+import { toolCall, toolSpec } from "everturn/advanced";
 import { describe, expect, test } from "vitest";
 
 import { anthropicMessages } from "./anthropic/codec.ts";

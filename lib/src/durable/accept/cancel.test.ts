@@ -4,8 +4,7 @@ import type { Engine } from "everturn";
 import type { HostStorage, StorageQuery } from "everturn/runtime";
 
 import { engine, fake } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { handClock } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 

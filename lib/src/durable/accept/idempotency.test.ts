@@ -2,9 +2,8 @@
 
 import type { Runtime } from "everturn/runtime";
 
-import { memoryStorage } from "everturn/host/memory";
-import { RuntimeError } from "everturn/model";
-import { runtime } from "everturn/runtime";
+import { RuntimeError } from "everturn";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
 import { calls, says } from "../../../test/runs.ts";

@@ -3,9 +3,8 @@
 
 import type { Runtime } from "everturn/runtime";
 
-import { engine, fake } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { messageText } from "everturn/model";
+import { engine, fake, messageText } from "everturn";
+import { memoryStorage } from "everturn/runtime";
 import { expect, test } from "vitest";
 
 import { replies, says, sessionsOf } from "../../../test/runtime/sessions.ts";

@@ -1,13 +1,10 @@
 // Messages that arrive while a turn is open: the busy policies of `reply` and `send` (`whenBusy`).
 
-import type { Engine } from "everturn";
-import type { ModelRequest } from "everturn/model";
+import type { Engine, ModelRequest } from "everturn";
 import type { HostStorage, Runtime, RuntimeOptions } from "everturn/runtime";
 
-import { engine, fake } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { messageText, user } from "everturn/model";
-import { runtime } from "everturn/runtime";
+import { engine, fake, messageText, user } from "everturn";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
 import { handModel } from "../../../test/hand-model.ts";

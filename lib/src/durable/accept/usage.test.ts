@@ -3,9 +3,8 @@
 import type { HostStorage } from "everturn/runtime";
 
 import { engine, fake } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { usage } from "everturn/model";
-import { runtime } from "everturn/runtime";
+import { usage } from "everturn/advanced";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { expect, test } from "vitest";
 
 import { writeValue } from "../rows/stored.ts";

@@ -3,7 +3,7 @@
 import { expect, test } from "vitest";
 
 import { handClock } from "../../testing/hand-clock.ts";
-import { memoryStorage } from "../host/memory/index.ts";
+import { memoryStorage } from "../host/memory/memory.ts";
 import { CancelWatch } from "./cancel-watch.ts";
 
 const turn = ["tenant", "session", "turn"] as const;

@@ -8,7 +8,7 @@ import { describe, expect, test } from "vitest";
 import { fake } from "../../core/adapters/internal.ts";
 import { agentTool, askUser, engine, tool } from "../../core/engine/internal.ts";
 import { RuntimeError } from "../../core/model/internal.ts";
-import { memoryStorage } from "../host/memory/index.ts";
+import { memoryStorage } from "../host/memory/memory.ts";
 import { runtime } from "../index.ts";
 
 const call = (name: string, args: { readonly [key: string]: string } = {}) =>

@@ -3,7 +3,7 @@
 import { expect, test } from "vitest";
 
 import { handClock } from "../../testing/hand-clock.ts";
-import { memoryStorage } from "../host/memory/index.ts";
+import { memoryStorage } from "../host/memory/memory.ts";
 import { leaseTimings } from "../rows/lease.ts";
 import { GrowingLease } from "./growing-lease.ts";
 

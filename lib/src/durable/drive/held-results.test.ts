@@ -8,7 +8,7 @@ import { describe, expect, test } from "vitest";
 
 import { call, counting, gate, says, talk, thinker, worker, World } from "../../../test/runtime/world.ts";
 import { RuntimeError } from "../../core/model/index.ts";
-import { memoryStorage } from "../host/memory/index.ts";
+import { memoryStorage } from "../host/memory/memory.ts";
 import { runtime } from "../index.ts";
 
 const away: readonly (readonly [string, () => RuntimeError])[] = [

@@ -11,7 +11,7 @@ import { fake } from "../../core/adapters/index.ts";
 import { engine, tool } from "../../core/engine/index.ts";
 import { RuntimeError } from "../../core/model/index.ts";
 import { handClock } from "../../testing/hand-clock.ts";
-import { memoryStorage } from "../host/memory/index.ts";
+import { memoryStorage } from "../host/memory/memory.ts";
 import { runtime } from "../index.ts";
 import { putting } from "../rows/batch.ts";
 import { claim, epochOf, leasePut, leaseTimings, nextToken } from "../rows/lease.ts";

@@ -9,7 +9,7 @@ import { fake } from "../../core/adapters/index.ts";
 import { engine } from "../../core/engine/index.ts";
 import { checkValue } from "../../core/engine/internal.ts";
 import { planRun } from "../../core/run/internal.ts";
-import { memoryStorage } from "../host/memory/index.ts";
+import { memoryStorage } from "../host/memory/memory.ts";
 import { runtime } from "../index.ts";
 import { OutputChecks } from "./output-checks.ts";
 

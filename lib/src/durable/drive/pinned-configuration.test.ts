@@ -1,7 +1,7 @@
 // The configuration that a turn is pinned to: a deploy changes the next turn and not the open one.
 
 import { engine, fake } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
+import { memoryStorage } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
 import { says, sessionsOf, toolCall, workTool } from "../../../test/runtime/sessions.ts";

@@ -1,6 +1,6 @@
 // Cursors: rendering and parsing are inverse, and any other text is refused.
 
-import { MisuseError } from "everturn/model";
+import { MisuseError } from "everturn";
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
 

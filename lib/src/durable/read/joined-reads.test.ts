@@ -5,7 +5,7 @@ import type { HostStorage, Query } from "../internal.ts";
 import { expect, test } from "vitest";
 
 import { RuntimeError } from "../../core/model/index.ts";
-import { memoryStorage } from "../host/memory/index.ts";
+import { memoryStorage } from "../host/memory/memory.ts";
 import { JoinedReads } from "./joined-reads.ts";
 
 const row = (id: string) => ({ table: "sessions", key: ["", id], tag: 1, value: id }) as const;

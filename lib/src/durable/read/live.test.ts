@@ -1,9 +1,9 @@
 // The live tail: all text of the open attempt in bounded memory, and the newest other events.
 
 import type { LiveItem } from "./live.ts";
-import type { AssistantMessage, TurnEvent } from "everturn/model";
+import type { AssistantMessage, TurnEvent } from "everturn";
 
-import { assistant, textPart } from "everturn/model";
+import { assistant, textPart } from "everturn";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 

@@ -4,8 +4,7 @@
 import type { HostStorage } from "everturn/runtime";
 
 import { engine, fake } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { expect, test } from "vitest";
 
 /** A storage that records the length of the largest answer to one query of events. */

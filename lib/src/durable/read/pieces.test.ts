@@ -3,7 +3,7 @@
 import type { LiveItem } from "./live.ts";
 import type { StorageBatch as Batch } from "everturn/runtime";
 
-import { memoryStorage } from "everturn/host/memory";
+import { memoryStorage } from "everturn/runtime";
 import { handClock } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 

@@ -6,10 +6,8 @@ import type { HandCall } from "../../../test/hand-model.ts";
 import type { FakeScript, FakeStep } from "everturn";
 import type { HostStorage, Runtime, RuntimeEvent, RuntimeOptions } from "everturn/runtime";
 
-import { engine, fake, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { MisuseError } from "everturn/model";
-import { runtime } from "everturn/runtime";
+import { engine, fake, tool, MisuseError } from "everturn";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { handClock } from "everturn/testing";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";

@@ -5,8 +5,7 @@ import type { Engine, JsonObject, Tool } from "everturn";
 import type { HostStorage, OpenTurnReplay } from "everturn/runtime";
 
 import { agentTool, engine, fake, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { replayOpenTurns, runtime } from "everturn/runtime";
+import { memoryStorage, replayOpenTurns, runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
 import { latch, says, toolCall } from "../../../test/runtime/sessions.ts";

@@ -89,7 +89,7 @@ type Context = {
  * @example
  * ```ts
  * import { engine, fake } from "everturn";
- * import { memoryStorage } from "everturn/host/memory";
+ * import { memoryStorage } from "everturn/runtime";
  * import { replayOpenTurns, runtime } from "everturn/runtime";
  *
  * const host = memoryStorage();

@@ -88,7 +88,7 @@ type ReplayOptions = {
  * @example
  * ```ts
  * import { engine, fake } from "everturn";
- * import { memoryStorage } from "everturn/host/memory";
+ * import { memoryStorage } from "everturn/runtime";
  * import { inspection } from "everturn/http";
  * import { replayTurn, runtime } from "everturn/runtime";
  *

@@ -1,7 +1,7 @@
 // Calls that Restate and its callers can make in unusual ways: any key, any body, any session id, at any time.
 
+import { RuntimeError } from "everturn";
 import { inspection } from "everturn/http";
-import { RuntimeError } from "everturn/model";
 import { restateSession } from "everturn/restate";
 import { describe, expect, test } from "vitest";
 

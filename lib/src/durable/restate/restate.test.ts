@@ -4,11 +4,9 @@
 import type { Invocation } from "./invocation.ts";
 import type { HostStorage, Runtime } from "everturn/runtime";
 
-import { engine, fake, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { EngineError, RuntimeError } from "everturn/model";
+import { engine, fake, tool, EngineError, RuntimeError } from "everturn";
 import { restateRuntime, restateServices, restateSession } from "everturn/restate";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
 import { deployment, driveRequest, failingReads, startRequest } from "../../../test/restate/hand-deployment.ts";

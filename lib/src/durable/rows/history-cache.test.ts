@@ -2,9 +2,8 @@
 
 import type { TurnHistory } from "../../core/kernel/internal.ts";
 
-import { engine, user } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { messageText } from "everturn/model";
+import { engine, user, messageText } from "everturn";
+import { memoryStorage } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
 import { replies, sessionsOf } from "../../../test/runtime/sessions.ts";

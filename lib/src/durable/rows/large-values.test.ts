@@ -6,7 +6,7 @@ import { describe, expect, test } from "vitest";
 
 import { fake } from "../../core/adapters/index.ts";
 import { engine } from "../../core/engine/index.ts";
-import { memoryStorage } from "../host/memory/index.ts";
+import { memoryStorage } from "../host/memory/memory.ts";
 import { runtime } from "../index.ts";
 import { storageTables as tables } from "../index.ts";
 import { parsedValue, rowLength, withLargeValues } from "./large-values.ts";

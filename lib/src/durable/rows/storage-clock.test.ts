@@ -5,15 +5,14 @@ import type { HostStorage, RuntimeOptions } from "everturn/runtime";
 import type { HandClock } from "everturn/testing";
 
 import { engine, fake } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { sqliteStorage } from "everturn/host/sqlite";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
+import { sqliteStorage } from "everturn/sqlite";
 import { handClock } from "everturn/testing";
 import Libsql from "libsql";
 import { afterEach, describe, expect, test } from "vitest";
 
 import { call, counting, says, talk, thinker, worker, World } from "../../../test/runtime/world.ts";
-import { memoryStorage as memory } from "../host/memory/index.ts";
+import { memoryStorage as memory } from "../host/memory/memory.ts";
 import { storageClock } from "./storage-clock.ts";
 
 const cleanUps: (() => void)[] = [];

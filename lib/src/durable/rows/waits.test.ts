@@ -3,7 +3,7 @@
 import type { Process } from "../../../test/runtime/world.ts";
 
 import { askUser, engine, fake, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
+import { memoryStorage } from "everturn/runtime";
 import { handClock } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 

@@ -3,8 +3,7 @@
 import type { HostStorage, Runtime } from "everturn/runtime";
 
 import { engine, fake, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
 import { readAll, reading } from "../../../test/readings.ts";

@@ -5,7 +5,7 @@ import type { HostStorage } from "../internal.ts";
 import { expect, test } from "vitest";
 
 import { gate, says, thinker, worker, World } from "../../../test/runtime/world.ts";
-import { memoryStorage } from "../host/memory/index.ts";
+import { memoryStorage } from "../host/memory/memory.ts";
 import { runtime } from "../index.ts";
 
 test("pieces of turns that are not open are removed, those of the open turn are kept", async () => {

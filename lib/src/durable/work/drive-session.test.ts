@@ -2,10 +2,8 @@
 
 import type { HostStorage } from "everturn/runtime";
 
-import { engine, fake } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { EngineError } from "everturn/model";
-import { runtime } from "everturn/runtime";
+import { engine, fake, EngineError } from "everturn";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { handClock } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 

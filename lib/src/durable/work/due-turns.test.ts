@@ -7,7 +7,7 @@ import { describe, expect, test } from "vitest";
 
 import { call, counting, gate, isFirst, says, thinker, worker, World, writes } from "../../../test/runtime/world.ts";
 import { handClock } from "../../testing/hand-clock.ts";
-import { memoryStorage } from "../host/memory/index.ts";
+import { memoryStorage } from "../host/memory/memory.ts";
 import { runtime } from "../index.ts";
 import { leasePut, nextToken } from "../rows/lease.ts";
 import { duePut } from "../rows/session-write.ts";

@@ -36,7 +36,7 @@ export type FinalizedStorage =
  *
  * @example
  * ```ts
- * import { memoryStorage } from "everturn/host/memory";
+ * import { memoryStorage } from "everturn/runtime";
  * import { finalizeStorage } from "everturn/runtime";
  *
  * (await finalizeStorage(memoryStorage())).status; // => "current"

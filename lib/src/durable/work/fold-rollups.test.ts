@@ -2,7 +2,7 @@
 
 import type { HostStorage } from "../rows/storage.ts";
 
-import { memoryStorage } from "everturn/host/memory";
+import { memoryStorage } from "everturn/runtime";
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
 

@@ -5,7 +5,7 @@ import type { HostStorage } from "../internal.ts";
 import { expect, test } from "vitest";
 
 import { says, thinker, World } from "../../../test/runtime/world.ts";
-import { memoryStorage } from "../host/memory/index.ts";
+import { memoryStorage } from "../host/memory/memory.ts";
 import { runtime } from "../index.ts";
 
 /** Turns that were accepted by a process which does not write the index. */

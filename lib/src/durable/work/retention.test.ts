@@ -4,9 +4,8 @@
 import type { HostStorage, Runtime, TurnHandle } from "everturn/runtime";
 
 import { askUser, engine, fake, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
 import { inspection } from "everturn/http";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { handClock } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 

@@ -8,7 +8,7 @@ import { describe, expect, test } from "vitest";
 
 import { RuntimeError } from "../../core/model/internal.ts";
 import { handClock } from "../../testing/hand-clock.ts";
-import { memoryStorage } from "../host/memory/index.ts";
+import { memoryStorage } from "../host/memory/memory.ts";
 import { laneOf, workPut, workRemoval } from "../rows/work.ts";
 import { Lanes } from "./lanes.ts";
 import { WorkIndex } from "./visit.ts";

@@ -5,9 +5,8 @@ import type { UIMessage } from "ai";
 
 import { lastAssistantMessageIsCompleteWithApprovalResponses } from "ai";
 import { engine, fake, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
 import { createHandler } from "everturn/http";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { afterEach, describe, expect, test } from "vitest";
 
 import { chatDialects } from "../../../test/dialects.ts";

@@ -13,7 +13,7 @@ import { sharedSessions } from "../../../test/shared-sessions.ts";
 import { fake } from "../../core/adapters/internal.ts";
 import { askUser, engine, systemClock, tool } from "../../core/engine/internal.ts";
 import { isEverturnError, MisuseError, RuntimeError, SessionError, user } from "../../core/model/internal.ts";
-import { memoryStorage } from "../../durable/host/memory/index.ts";
+import { memoryStorage } from "../../durable/host/memory/memory.ts";
 import { runtime } from "../../durable/internal.ts";
 import { handClock } from "../../testing/index.ts";
 import { createHandler } from "../index.ts";

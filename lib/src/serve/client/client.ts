@@ -66,7 +66,7 @@ import { clientTurn } from "./turn.ts";
  * ```ts
  * import { engine, fake } from "everturn";
  * import { createClient } from "everturn/client";
- * import { memoryStorage } from "everturn/host/memory";
+ * import { memoryStorage } from "everturn/runtime";
  * import { createHandler } from "everturn/http";
  * import { runtime } from "everturn/runtime";
  *

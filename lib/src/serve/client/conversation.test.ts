@@ -10,7 +10,7 @@ import { counting, worker, World } from "../../../test/runtime/world.ts";
 import { fake } from "../../core/adapters/internal.ts";
 import { engine, tool } from "../../core/engine/internal.ts";
 import { messageText } from "../../core/model/internal.ts";
-import { memoryStorage } from "../../durable/host/memory/index.ts";
+import { memoryStorage } from "../../durable/host/memory/memory.ts";
 import { runtime } from "../../durable/internal.ts";
 import { createHandler } from "../index.ts";
 import { conversation, createClient } from "./index.ts";

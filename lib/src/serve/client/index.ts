@@ -35,4 +35,4 @@ export type { Conversation, ConversationOptions, ConversationSnapshot } from "./
 export { conversation } from "./conversation.ts";
 export { ClientError } from "./errors.ts";
 export { createInspector } from "./inspector.ts";
-export { TurnView } from "../../core/model/internal.ts";
+export { approvalText, callPath, messageText, TurnView, visibleText } from "../../core/model/internal.ts";

@@ -19,7 +19,7 @@ import { handModel } from "../../../test/hand-model.ts";
 import { fake } from "../../core/adapters/internal.ts";
 import { engine, tool } from "../../core/engine/internal.ts";
 import { messageText } from "../../core/model/internal.ts";
-import { memoryStorage } from "../../durable/host/memory/index.ts";
+import { memoryStorage } from "../../durable/host/memory/memory.ts";
 import { runtime } from "../../durable/internal.ts";
 import { createClient } from "./index.ts";
 

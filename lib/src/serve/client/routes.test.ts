@@ -10,7 +10,7 @@ import { expect, expectTypeOf, test } from "vitest";
 import { allDialects } from "../../../test/dialects.ts";
 import { fake } from "../../core/adapters/internal.ts";
 import { engine } from "../../core/engine/internal.ts";
-import { memoryStorage } from "../../durable/host/memory/index.ts";
+import { memoryStorage } from "../../durable/host/memory/memory.ts";
 import { runtime } from "../../durable/internal.ts";
 import { createHandler as handlerOf } from "../index.ts";
 import { createClient } from "./index.ts";

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 
 import { handModel } from "../../../test/hand-model.ts";
 import { engine } from "../../core/engine/internal.ts";
-import { memoryStorage } from "../../durable/host/memory/index.ts";
+import { memoryStorage } from "../../durable/host/memory/memory.ts";
 import { runtime } from "../../durable/internal.ts";
 import { createHandler } from "../index.ts";
 import { createClient } from "./index.ts";

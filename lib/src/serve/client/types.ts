@@ -1,5 +1,5 @@
 // The public types of the client. The verbs have the names and meanings of the durable runtime; values on the wire have
-// the types of `everturn/model`.
+// the types of the model.
 
 import type { Clock } from "../../core/clock/clock.ts";
 import type {

@@ -1,15 +1,13 @@
 // What a key may reach: the engines it lists, its own context and its own name. The engine of a session belongs to the
 // session.
 
+import type { JsonObject } from "everturn";
 import type { Auth, HttpOptions } from "everturn/http";
-import type { JsonObject } from "everturn/model";
 
-import { engine, fake, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { createHandler } from "everturn/http";
-import { inspection } from "everturn/http";
-import { MisuseError, usage } from "everturn/model";
-import { runtime } from "everturn/runtime";
+import { engine, fake, tool, MisuseError } from "everturn";
+import { usage } from "everturn/advanced";
+import { createHandler, inspection } from "everturn/http";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
 import { allDialects, chatDialects } from "../../../test/dialects.ts";

@@ -8,9 +8,8 @@ import { AsyncLocalStorage } from "node:async_hooks";
 
 import { engine, fake } from "everturn";
 import { createClient } from "everturn/client";
-import { memoryStorage } from "everturn/host/memory";
 import { createHandler } from "everturn/http";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { handClock } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 

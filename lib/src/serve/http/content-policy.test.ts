@@ -2,11 +2,9 @@
 
 import type { HttpOptions } from "everturn/http";
 
-import { engine, fake, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
+import { engine, fake, tool, MisuseError } from "everturn";
 import { createHandler } from "everturn/http";
-import { MisuseError } from "everturn/model";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
 import { allDialects } from "../../../test/dialects.ts";

@@ -3,11 +3,9 @@
 
 import type { Dialect } from "everturn/http";
 
-import { engine, fake } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
+import { engine, fake, MisuseError } from "everturn";
 import { agUi, aiSdkChat, createHandler, openaiCompletions } from "everturn/http";
-import { MisuseError } from "everturn/model";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
 import { trialDialect, trialPaths } from "../../../test/trial-dialect.ts";

@@ -3,11 +3,9 @@
 
 import type { HostStorage } from "everturn/runtime";
 
-import { engine, fake, openaiCompatible, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
+import { engine, fake, openaiCompatible, tool, RuntimeError } from "everturn";
 import { createHandler } from "everturn/http";
-import { RuntimeError } from "everturn/model";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
 import { chatDialects } from "../../../test/dialects.ts";

@@ -1,17 +1,14 @@
 // The HTTP handler, from `Request` to `Response`: what each route does, and how requests are rejected.
 
-import type { FakeScript } from "everturn";
-import type { WhenBusy } from "everturn/engine";
+import type { FakeScript, WhenBusy } from "everturn";
 import type { HttpOptions } from "everturn/http";
 import type { HostStorage, Runtime } from "everturn/runtime";
 
 import { createHash } from "node:crypto";
 
-import { askUser, engine, fake, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
+import { askUser, engine, fake, tool, user } from "everturn";
 import { createHandler } from "everturn/http";
-import { user } from "everturn/model";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
 import { allDialects, chatDialects } from "../../../test/dialects.ts";

@@ -211,7 +211,7 @@ export type HttpOptions = {
  * @example
  * ```ts
  * import { engine, fake } from "everturn";
- * import { memoryStorage } from "everturn/host/memory";
+ * import { memoryStorage } from "everturn/runtime";
  * import { createHandler } from "everturn/http";
  * import { runtime } from "everturn/runtime";
  *

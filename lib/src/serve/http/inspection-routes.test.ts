@@ -2,12 +2,10 @@
 
 import type { Auth, HttpOptions, Scenario } from "everturn/http";
 
-import { engine, fake, tool } from "everturn";
+import { engine, fake, tool, MisuseError } from "everturn";
 import { createClient, createInspector } from "everturn/client";
-import { memoryStorage } from "everturn/host/memory";
 import { createHandler } from "everturn/http";
-import { MisuseError } from "everturn/model";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
 import { sharedSessions } from "../../../test/shared-sessions.ts";

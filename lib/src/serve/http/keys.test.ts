@@ -3,9 +3,8 @@
 import type { KeyGrant } from "everturn/http";
 
 import { engine, fake } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
 import { createHandler, storedKeys } from "everturn/http";
-import { runtime, storageTables } from "everturn/runtime";
+import { memoryStorage, runtime, storageTables } from "everturn/runtime";
 import { handClock } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 

@@ -89,7 +89,7 @@ export function keyIdOf(token: string): string | null {
  * @example
  * ```ts
  * import { storedKeys } from "everturn/http";
- * import { memoryStorage } from "everturn/host/memory";
+ * import { memoryStorage } from "everturn/runtime";
  *
  * const keys = storedKeys({ host: memoryStorage() });
  * const { key, token } = await keys.create({ name: "ada", tenant: "shop", scopes: ["read", "write"] });

@@ -4,9 +4,8 @@ import type { HttpOptions } from "everturn/http";
 import type { HandClock } from "everturn/testing";
 
 import { engine } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
 import { createHandler } from "everturn/http";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { handClock } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 

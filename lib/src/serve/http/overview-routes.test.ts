@@ -4,9 +4,8 @@ import type { Auth } from "everturn/http";
 
 import { engine, fake } from "everturn";
 import { createInspector } from "everturn/client";
-import { memoryStorage } from "everturn/host/memory";
 import { createHandler } from "everturn/http";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { expect, test } from "vitest";
 
 const auth: Auth = [

@@ -1,13 +1,12 @@
 // Who may do what over HTTP (law A2): a session belongs to the caller that started it, and the caller that started a
 // turn does not decide in it.
 
+import type { JsonObject } from "everturn";
 import type { Auth, HttpOptions } from "everturn/http";
-import type { JsonObject } from "everturn/model";
 
 import { engine, fake, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
 import { createHandler } from "everturn/http";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
 import { chatDialects } from "../../../test/dialects.ts";

@@ -1,9 +1,8 @@
 // What a program hears without any option: failed turns, refused requests, internal errors and engines that nothing has.
 
 import { engine, fake } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
 import { createHandler } from "everturn/http";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { handClock } from "everturn/testing";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 

@@ -4,10 +4,9 @@ import type { HostStorage } from "everturn/runtime";
 
 import { configure, engine, fake, tool } from "everturn";
 import { createInspector } from "everturn/client";
-import { memoryStorage } from "everturn/host/memory";
-import { sqliteStorage } from "everturn/host/sqlite";
 import { createHandler } from "everturn/http";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
+import { sqliteStorage } from "everturn/sqlite";
 import Database from "libsql";
 import { afterEach, expect, onTestFinished, test } from "vitest";
 

@@ -2,9 +2,9 @@
 // has no data.
 
 import { engine, fake, tool } from "everturn";
-import { sqliteStorage } from "everturn/host/sqlite";
 import { createHandler } from "everturn/http";
 import { runtime } from "everturn/runtime";
+import { sqliteStorage } from "everturn/sqlite";
 import Database from "libsql";
 import { expect, onTestFinished, test } from "vitest";
 

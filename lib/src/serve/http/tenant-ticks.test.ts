@@ -1,9 +1,8 @@
 // Tenants share the ticks of the event loop.
 
 import { engine, fake } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
 import { createHandler } from "everturn/http";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
 import { FairTicks } from "../../core/fair/fair-ticks.ts";

@@ -2,9 +2,8 @@
 // reads the text unless `hideErrorsFromModel` is set.
 
 import { configure, engine, fake, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
 import { createHandler } from "everturn/http";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { afterEach, describe, expect, test } from "vitest";
 
 import { chatDialects } from "../../../test/dialects.ts";

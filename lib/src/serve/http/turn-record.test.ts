@@ -3,10 +3,8 @@
 import type { HostStorage } from "everturn/runtime";
 
 import { engine, fake, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { createHandler } from "everturn/http";
-import { inspection } from "everturn/http";
-import { replayTurn, runtime } from "everturn/runtime";
+import { createHandler, inspection } from "everturn/http";
+import { memoryStorage, replayTurn, runtime } from "everturn/runtime";
 import { expect, test } from "vitest";
 
 import { sharedSessions } from "../../../test/shared-sessions.ts";

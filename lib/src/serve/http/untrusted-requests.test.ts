@@ -4,9 +4,8 @@
 import type { StorageBatch as Batch, HostStorage } from "everturn/runtime";
 
 import { askUser, engine, fake, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
 import { createHandler } from "everturn/http";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import {
   assert,
   asyncProperty,

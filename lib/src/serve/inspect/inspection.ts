@@ -117,7 +117,7 @@ export type Inspection = {
  * @example
  * ```ts
  * import { engine, fake } from "everturn";
- * import { memoryStorage } from "everturn/host/memory";
+ * import { memoryStorage } from "everturn/runtime";
  * import { inspection } from "everturn/http";
  * import { runtime } from "everturn/runtime";
  *

@@ -1,9 +1,8 @@
 // The overview: sums over ended turns by time, engine, tool and tenant.
 
 import { askUser, engine, fake, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
 import { inspection } from "everturn/http";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { handClock } from "everturn/testing";
 import { expect, test } from "vitest";
 

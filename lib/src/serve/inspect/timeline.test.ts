@@ -5,8 +5,8 @@ import type { JournalRow } from "../../durable/rows/values.ts";
 import type { TimelineRow, TimelineSource } from "./timeline.ts";
 import type { HostStorage } from "everturn/runtime";
 
-import { memoryStorage } from "everturn/host/memory";
 import { inspection } from "everturn/http";
+import { memoryStorage } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
 import { call, counting, gate, says, thinker, worker, World, writes } from "../../../test/runtime/world.ts";

@@ -64,7 +64,7 @@ export type TraceRecord = {
  * @example
  * ```ts
  * import { chat, engine, fake } from "everturn";
- * import { traceTo } from "everturn/trace";
+ * import { traceTo } from "everturn/middleware";
  *
  * const lines: string[] = [];
  * const stop = traceTo((line) => lines.push(line));

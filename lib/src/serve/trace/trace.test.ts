@@ -1,12 +1,10 @@
 // Spans as lines of JSON, and the page that shows them.
 
-import type { TraceRecord } from "everturn/trace";
+import type { TraceRecord } from "everturn/middleware";
 
-import { chat, engine, fake, tool } from "everturn";
-import { configure } from "everturn/engine";
-import { memoryStorage } from "everturn/host/memory";
-import { runtime } from "everturn/runtime";
-import { traceTo, traceViewer } from "everturn/trace";
+import { chat, engine, fake, tool, configure } from "everturn";
+import { traceTo, traceViewer } from "everturn/middleware";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { afterEach, describe, expect, test } from "vitest";
 
 import { calls, plain, playing, says } from "../../../test/runs.ts";

@@ -91,7 +91,7 @@ const farSkews = [0, -240_000, 150_000, 600_000] as const;
  *
  * @example
  * ```ts
- * import { memoryStorage } from "everturn/host/memory";
+ * import { memoryStorage } from "everturn/runtime";
  * import { simulate } from "everturn/testing";
  *
  * const report = await simulate({ seed: 1, storage: (clock) => memoryStorage({ clock }) });

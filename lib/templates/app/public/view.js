@@ -1,6 +1,6 @@
 // What the page shows: messages, and the calls that wait for a person with all that an approval runs.
 
-import { approvalText, callPath, visibleText } from "everturn/model";
+import { approvalText, callPath, visibleText } from "everturn/client";
 
 const [messagesElement, thread, approvals, statusLine] = ["#messages", "#thread", "#approvals", "#status"].map((id) =>
   document.querySelector(id),

@@ -1,7 +1,7 @@
 // A process that can be cut like one that was killed: from then on it reads and writes nothing, and nothing it waits
 // for arrives, so none of its `finally` blocks changes a row. What it had written stays.
 
-import type { Clock } from "everturn/engine";
+import type { Clock } from "everturn";
 import type { StorageBatch as Batch, HostStorage, Runtime, RuntimeOptions } from "everturn/runtime";
 import type { HandClock } from "everturn/testing";
 

@@ -5,8 +5,8 @@
 import type { EngineName } from "./engines.ts";
 import type { Performed } from "./probe.ts";
 import type { SqliteValue } from "../../../src/durable/host/sqlite/database.ts";
-import type { SqliteDatabase } from "everturn/host/sqlite";
-import type { Json } from "everturn/model";
+import type { SqliteDatabase } from "everturn/sqlite";
+import type { Json } from "everturn";
 
 /** The first line of a dump. */
 export type DumpHeader = {

@@ -1,9 +1,9 @@
 // How a stored session is finished, and the expected result.
 
-import type { Session } from "everturn/model";
-import type { TurnEnd } from "../../../src/core/model/internal.ts";
+import type { Session } from "everturn";
 import type { Runtime, TurnHandle } from "everturn/runtime";
 import type { HandClock } from "everturn/testing";
+import type { TurnEnd } from "../../../src/core/model/internal.ts";
 
 /** A process of the current sources over the stored database. */
 export type Stage = {

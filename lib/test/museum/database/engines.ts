@@ -3,7 +3,7 @@
 
 import type { Probe } from "./probe.ts";
 import type { Adapter, Engine, FakeScript, JsonObject, ModelRequest, Tool } from "everturn";
-import type { CodeExecutor, ToolDefinition } from "everturn/engine";
+import type { CodeExecutor, ToolDefinition } from "everturn/advanced";
 import type { CellResult, EngineFields } from "../../../src/core/engine/internal.ts";
 import type { ReplayPolicy } from "../../../src/core/model/internal.ts";
 

@@ -3,12 +3,12 @@
 
 import type { Circumstances, CutProcess } from "./cut-process.ts";
 import type { EngineName } from "./engines.ts";
-import type { SqliteDatabase } from "everturn/host/sqlite";
+import type { SqliteDatabase } from "everturn/sqlite";
 import type { HostStorage } from "everturn/runtime";
 
 import { createHash } from "node:crypto";
 
-import { sqliteStorage } from "everturn/host/sqlite";
+import { sqliteStorage } from "everturn/sqlite";
 import { handClock } from "everturn/testing";
 
 import { cutProcess } from "./cut-process.ts";

@@ -1,7 +1,7 @@
 // Counts the effects of the engines of stored sessions, and can hold them at a named point, so that the program that
 // writes the database can kill a process there.
 
-import type { Clock } from "everturn/engine";
+import type { Clock } from "everturn";
 
 export type Probe = {
   readonly clock: Clock;

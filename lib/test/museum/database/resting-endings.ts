@@ -2,7 +2,7 @@
 
 import type { Ending, Stage } from "./ending.ts";
 import type { EngineName } from "./engines.ts";
-import type { Session } from "everturn/model";
+import type { Session } from "everturn";
 
 import { expect } from "vitest";
 

@@ -7,7 +7,7 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { storedVersion } from "everturn/model";
+import { storedVersion } from "everturn/advanced";
 import Database from "libsql";
 
 import { dumpDatabase } from "./dump.ts";

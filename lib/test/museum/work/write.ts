@@ -6,9 +6,9 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { postgresStorage } from "everturn/host/postgres";
-import { sqliteStorage } from "everturn/host/sqlite";
-import { storedVersion } from "everturn/model";
+import { postgresStorage } from "everturn/postgres";
+import { sqliteStorage } from "everturn/sqlite";
+import { storedVersion } from "everturn/advanced";
 import Libsql from "libsql";
 import { Client } from "pg";
 

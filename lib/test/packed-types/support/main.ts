@@ -11,9 +11,9 @@ import { join } from "node:path";
 
 import { serve } from "@hono/node-server";
 import { createClient } from "everturn/client";
-import { sqliteStorage } from "everturn/host/sqlite";
 import { createHandler } from "everturn/http";
 import { runtime } from "everturn/runtime";
+import { sqliteStorage } from "everturn/sqlite";
 
 import { payments, Summary, supportAgent } from "./agent.js";
 

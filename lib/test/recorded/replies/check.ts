@@ -15,10 +15,10 @@ import type { Difference } from "./compare.ts";
 import type { Cuts } from "./decode.ts";
 import type { Reading } from "./reading.ts";
 import type { Api, Recording } from "./recording.ts";
-import type { ModelEvent } from "everturn/model";
+import type { ModelEvent } from "everturn/advanced";
 import type { Violation } from "everturn/testing";
 
-import { isEvent } from "everturn/model";
+import { isEvent } from "everturn/advanced";
 
 import { knownRefusals } from "../known-refusals.ts";
 import { acceptedDifferences } from "./accepted.ts";

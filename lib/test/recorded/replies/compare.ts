@@ -1,7 +1,7 @@
 // Compares the reading of a recording with the reading of what the codec decoded, field by field.
 
 import type { Block, Reading } from "./reading.ts";
-import type { Json, JsonObject } from "everturn/model";
+import type { Json, JsonObject } from "everturn";
 
 import { isList, isObject } from "./reading.ts";
 

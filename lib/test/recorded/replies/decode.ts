@@ -2,8 +2,8 @@
 // socket delivers them.
 
 import type { Api, Recording } from "./recording.ts";
-import type { Json, ModelEvent } from "everturn/model";
-import type { Codec, Frame, WireContext } from "everturn/wire";
+import type { Json } from "everturn";
+import type { ModelEvent, Codec, Frame, WireContext } from "everturn/advanced";
 
 import {
   anthropicMessages,
@@ -12,7 +12,7 @@ import {
   noQuirks,
   openaiChat,
   openaiResponses,
-} from "everturn/wire";
+} from "everturn/advanced";
 
 export const codecs: { readonly [A in Api]: Codec } = {
   "openai-chat": openaiChat,

@@ -2,9 +2,10 @@
 
 import type { Block, Completions, Reading } from "./reading.ts";
 import type { Api } from "./recording.ts";
-import type { AssistantMessage, Json, JsonObject, ModelEvent, ModelReply, Part, ToolCall } from "everturn/model";
+import type { AssistantMessage, Json, JsonObject, ModelReply, Part, ToolCall } from "everturn";
+import type { ModelEvent } from "everturn/advanced";
 
-import { Collector } from "everturn/kernel";
+import { Collector } from "everturn/advanced";
 
 import { provider } from "./decode.ts";
 import { isObject, leavesOf, noReading, objectOf, only, without, withoutBlanks } from "./reading.ts";

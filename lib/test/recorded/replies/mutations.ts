@@ -2,9 +2,10 @@
 // that a mutation changes: a check that does not notice a mutation would not notice the defect either.
 
 import type { Api } from "./recording.ts";
-import type { AssistantMessage, JsonObject, ModelEvent, ToolCall } from "everturn/model";
+import type { AssistantMessage, JsonObject, ToolCall } from "everturn";
+import type { ModelEvent } from "everturn/advanced";
 
-import { assistant, StreamError } from "everturn/model";
+import { assistant, StreamError } from "everturn";
 
 import { without } from "./reading.ts";
 

@@ -2,8 +2,8 @@
 // joined into a whole body, and a whole body is cut into a stream, with texts in random pieces.
 
 import type { Api, Recording } from "./recording.ts";
-import type { Json, JsonObject } from "everturn/model";
-import type { Frame } from "everturn/wire";
+import type { Json, JsonObject } from "everturn";
+import type { Frame } from "everturn/advanced";
 
 import { randomNumbers } from "./decode.ts";
 import { assembleAnthropic } from "./read-anthropic.ts";

@@ -1,7 +1,7 @@
 // Reads recorded replies of Chat Completions servers, without the codec.
 
 import type { Block, Deltas, Reading, UsageReading } from "./reading.ts";
-import type { Json, JsonObject } from "everturn/model";
+import type { Json, JsonObject } from "everturn";
 
 import {
   argumentsOf,

@@ -4,7 +4,7 @@
 //
 // The readers share no code with lib/src/core/wire: a defect in a helper of the codecs must not repeat itself here.
 
-import type { Json, JsonObject } from "everturn/model";
+import type { Json, JsonObject } from "everturn";
 
 /**
  * A block of a reply. `replay` holds the fields that the provider requires back: signatures, encrypted content, item

@@ -5,8 +5,8 @@
 // A file may hold several replies one after the other: recordings of a loop of calls. Each is a reply of its own.
 
 import type { WireApi } from "../../../src/core/wire/internal.ts";
-import type { Json, JsonObject } from "everturn/model";
-import type { Frame } from "everturn/wire";
+import type { Json, JsonObject } from "everturn";
+import type { Frame } from "everturn/advanced";
 
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { basename, dirname, join, relative } from "node:path";

@@ -4,10 +4,10 @@
 import type { Difference } from "./compare.ts";
 import type { Reading } from "./reading.ts";
 import type { Api } from "./recording.ts";
-import type { AssistantMessage, Json, JsonObject } from "everturn/model";
+import type { AssistantMessage, Json, JsonObject } from "everturn";
 import type { Violation } from "everturn/testing";
 
-import { imageFromBase64, imagePart, request, toolResult, user } from "everturn/model";
+import { imageFromBase64, imagePart, request, toolResult, user } from "everturn";
 import { violations } from "everturn/testing";
 
 import { isEqual } from "./compare.ts";

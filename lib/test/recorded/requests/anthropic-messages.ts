@@ -3,22 +3,11 @@
 import type { AssistantPart, TextPart, UserPart } from "../../../src/core/model/internal.ts";
 import type { Rule } from "./compare.ts";
 import type { Converted, RecordedApi, Recording, ReplyForm, RequestFields } from "./convert.ts";
-import type { Json, JsonObject, Message, ModelRequest, ReasoningSettings, ToolChoice, ToolSpec } from "everturn/model";
-import type { WireContext } from "everturn/wire";
+import type { Json, JsonObject, Message, ModelRequest } from "everturn";
+import type { ReasoningSettings, ToolChoice, ToolSpec, WireContext } from "everturn/advanced";
 
-import {
-  assistant,
-  filePart,
-  imagePart,
-  jsonSchema,
-  request,
-  system,
-  textPart,
-  toolResult,
-  toolSpec,
-  user,
-} from "everturn/model";
-import { anthropicMessages } from "everturn/wire";
+import { assistant, filePart, imagePart, jsonSchema, request, system, textPart, toolResult, user } from "everturn";
+import { toolSpec, anthropicMessages } from "everturn/advanced";
 
 import { toolCallPart } from "../../../src/core/model/internal.ts";
 import { anthropicStrict } from "../../../src/core/wire/schema-rules.ts";

@@ -2,7 +2,7 @@
 // differences.
 
 import type { WireApi } from "../../../src/core/wire/internal.ts";
-import type { JsonObject } from "everturn/model";
+import type { JsonObject } from "everturn";
 
 const png = "iVBORw0KGgo=";
 const schema = {

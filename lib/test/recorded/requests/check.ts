@@ -2,10 +2,10 @@
 
 import type { Verdict } from "./compare.ts";
 import type { Converted, RecordedApi, Recording, ReplyForm } from "./convert.ts";
-import type { JsonObject } from "everturn/model";
+import type { JsonObject } from "everturn";
 import type { Violation } from "everturn/testing";
 
-import { renderIssue, validateRequest } from "everturn/model";
+import { renderIssue, validateRequest } from "everturn/advanced";
 import { violations } from "everturn/testing";
 
 import { compare } from "./compare.ts";

@@ -11,7 +11,7 @@
 //      a lost or changed one is found.
 //   2. The order of rules does not decide a verdict: all of them are applied.
 
-import type { Json, JsonObject } from "everturn/model";
+import type { Json, JsonObject } from "everturn";
 
 import { isList, isObject } from "./json.ts";
 

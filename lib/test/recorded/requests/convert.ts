@@ -14,8 +14,8 @@
 import type { UserPart } from "../../../src/core/model/internal.ts";
 import type { WireApi } from "../../../src/core/wire/internal.ts";
 import type { Rule } from "./compare.ts";
-import type { Json, JsonObject, Message, ModelRequest, request } from "everturn/model";
-import type { Codec, Quirks, WireContext } from "everturn/wire";
+import type { Json, JsonObject, Message, ModelRequest, request } from "everturn";
+import type { Codec, Quirks, WireContext } from "everturn/advanced";
 
 import { isEmpty, isObject } from "./json.ts";
 

@@ -3,20 +3,11 @@
 import type { AssistantPart, UserPart } from "../../../src/core/model/internal.ts";
 import type { Rule } from "./compare.ts";
 import type { Converted, RecordedApi, Recording, ReplyForm, RequestFields } from "./convert.ts";
-import type {
-  Json,
-  JsonObject,
-  Message,
-  ModelRequest,
-  ReasoningSettings,
-  ToolCall,
-  ToolChoice,
-  ToolSpec,
-} from "everturn/model";
-import type { WireContext } from "everturn/wire";
+import type { Json, JsonObject, Message, ModelRequest, ToolCall } from "everturn";
+import type { ReasoningSettings, ToolChoice, ToolSpec, WireContext } from "everturn/advanced";
 
-import { assistant, filePart, jsonSchema, request, system, textPart, toolResult, toolSpec, user } from "everturn/model";
-import { geminiGenerateContent } from "everturn/wire";
+import { assistant, filePart, jsonSchema, request, system, textPart, toolResult, user } from "everturn";
+import { toolSpec, geminiGenerateContent } from "everturn/advanced";
 
 import { toolCallPart } from "../../../src/core/model/internal.ts";
 import { geminiJson } from "../../../src/core/wire/schema-rules.ts";

@@ -1,7 +1,7 @@
 // Reads and changes JSON of recorded request bodies. Independent of the readers in `lib/src/core/wire`, because the
 // codecs are what is tested.
 
-import type { Json, JsonObject } from "everturn/model";
+import type { Json, JsonObject } from "everturn";
 
 export function isList(value: Json | undefined): value is readonly Json[] {
   return Array.isArray(value);

@@ -2,7 +2,7 @@
 // that its rules hide no content.
 
 import type { WireApi } from "../../../src/core/wire/internal.ts";
-import type { Json, JsonObject } from "everturn/model";
+import type { Json, JsonObject } from "everturn";
 
 import { isList, isObject, listOf, mapField, mapObjects, objectOf, objectsOf, stringOrNull, without } from "./json.ts";
 

@@ -4,22 +4,11 @@
 import type { AssistantPart, UserPart } from "../../../src/core/model/internal.ts";
 import type { Rule } from "./compare.ts";
 import type { Converted, RecordedApi, Recording, ReplyForm, RequestFields } from "./convert.ts";
-import type { Json, JsonObject, Message, ModelRequest, ToolChoice, ToolSpec } from "everturn/model";
-import type { Quirks, WireContext } from "everturn/wire";
+import type { Json, JsonObject, Message, ModelRequest } from "everturn";
+import type { ToolChoice, ToolSpec, Quirks, WireContext } from "everturn/advanced";
 
-import {
-  assistant,
-  filePart,
-  imagePart,
-  jsonSchema,
-  request,
-  system,
-  textPart,
-  toolResult,
-  toolSpec,
-  user,
-} from "everturn/model";
-import { openaiChat } from "everturn/wire";
+import { assistant, filePart, imagePart, jsonSchema, request, system, textPart, toolResult, user } from "everturn";
+import { toolSpec, openaiChat } from "everturn/advanced";
 
 import { openaiStrict } from "../../../src/core/wire/schema-rules.ts";
 import { rule } from "./compare.ts";

@@ -4,7 +4,7 @@
 import type { WireApi } from "../../../src/core/wire/internal.ts";
 import type { Checked } from "./check.ts";
 import type { Recording } from "./convert.ts";
-import type { JsonObject } from "everturn/model";
+import type { JsonObject } from "everturn";
 
 import { describe, expect, test } from "vitest";
 

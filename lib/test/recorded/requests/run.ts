@@ -7,12 +7,12 @@
 
 import type { WireApi } from "../../../src/core/wire/internal.ts";
 import type { Difference } from "./compare.ts";
-import type { Json, JsonObject } from "everturn/model";
+import type { Json, JsonObject } from "everturn";
 
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 
-import { frameReader } from "everturn/wire";
+import { frameReader } from "everturn/advanced";
 
 import { knownRefusals } from "../known-refusals.ts";
 import { recordedApis } from "./apis.ts";

@@ -3,7 +3,7 @@
 // (`lib/src/core/wire/schema-rules.ts`). `schema-adaptation.test.ts` checks that form by rules of its own.
 
 import type { SchemaRules } from "../../../src/core/wire/schema-rules.ts";
-import type { JsonObject } from "everturn/model";
+import type { JsonObject } from "everturn";
 
 import { adaptSchema } from "../../../src/core/wire/schema-adaptation.ts";
 import { isEmpty, isObject, listOf, objectOf, without } from "./json.ts";

@@ -3,8 +3,8 @@
 
 import { useChat } from "@ai-sdk/react";
 import { DefaultChatTransport } from "ai";
+import { messageText } from "everturn";
 import { createClient } from "everturn/client";
-import { messageText } from "everturn/model";
 import { chatTransport, useConversation } from "everturn/react";
 import { createElement, StrictMode, useEffect } from "react";
 import { createRoot } from "react-dom/client";

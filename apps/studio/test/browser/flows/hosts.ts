@@ -9,9 +9,8 @@ import { createServer } from "node:http";
 import { extname, join } from "node:path";
 
 import { engine, fake } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
 import { createHandler } from "everturn/http";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 
 import { startPostgres } from "../../../../../lib/test/postgres-server.ts";
 import { button, composer, seeEnd, seeText, serverDown, startScenario, startSession, talk, text } from "../flow.ts";

@@ -1,6 +1,5 @@
-import { chat, engine, fake, tool } from "everturn";
-import { mergeOpts, resolveModel } from "everturn/engine";
-import { modelRef, parse } from "everturn/model";
+import { chat, engine, fake, tool, modelRef, parse } from "everturn";
+import { mergeOpts, resolveModel } from "everturn/advanced";
 import { describe, expect, test } from "vitest";
 
 import { catalogDate, catalogModels, catalogSources } from "./catalog-data.ts";

@@ -1,7 +1,6 @@
 // Directives of tools: what they contain is stored, so values that cannot be stored are refused where they are passed.
 
-import { askAndResume, askUser, fail, failTurn, finish, halt, handoff } from "everturn/engine";
-import { user } from "everturn/model";
+import { askAndResume, askUser, fail, failTurn, finish, halt, handoff, user } from "everturn";
 import { expect, test } from "vitest";
 
 /** An argument of a caller without static types. */

@@ -1,6 +1,6 @@
 // Every supported kind of schema, each used for one tool.
 
-import type { Json } from "everturn/model";
+import type { Json } from "everturn";
 
 import { toStandardJsonSchema } from "@valibot/to-json-schema";
 import { type } from "arktype";

@@ -1,6 +1,6 @@
-import type { Message } from "everturn/model";
+import type { Message } from "everturn";
 
-import { assistant, toJson, user } from "everturn/model";
+import { assistant, toJson, user } from "everturn";
 import { expect, test } from "vitest";
 
 import { historyThread, messagesFromEnd } from "./history-thread.ts";

@@ -1,7 +1,7 @@
-import type { Json } from "everturn/model";
+import type { Json } from "everturn";
 
-import { historyMessages } from "everturn/kernel";
-import { assistant, user } from "everturn/model";
+import { assistant, user } from "everturn";
+import { historyMessages } from "everturn/advanced";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 

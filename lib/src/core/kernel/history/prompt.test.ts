@@ -1,17 +1,13 @@
-import type { Message } from "everturn/model";
+import type { Message } from "everturn";
 
-import { renderMessageOrigin, renderPrompt, renderTurnCausesPrompt, toEventMessage } from "everturn/kernel";
+import { assistant, imageFromUrl, imagePart, messageText, system, textPart, toolResult, user } from "everturn";
 import {
-  assistant,
+  renderMessageOrigin,
+  renderPrompt,
+  renderTurnCausesPrompt,
+  toEventMessage,
   eventMessage,
-  imageFromUrl,
-  imagePart,
-  messageText,
-  system,
-  textPart,
-  toolResult,
-  user,
-} from "everturn/model";
+} from "everturn/advanced";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 

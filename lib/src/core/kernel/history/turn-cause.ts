@@ -20,7 +20,7 @@ export function toEventMessage(cause: TurnCause): EventMessage {
  *
  * @example
  * ```ts
- * import { renderTurnCausesPrompt } from "everturn/kernel";
+ * import { renderTurnCausesPrompt } from "everturn/advanced";
  *
  * const origin = { type: "plugin", pluginId: "mail", transient: false } as const;
  * renderTurnCausesPrompt([{ id: "w1", eventType: "mail.new", origin, text: " Two letters. " }]);

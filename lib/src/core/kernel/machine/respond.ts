@@ -57,7 +57,7 @@ export function modelFailed(
  *
  * @example
  * ```ts
- * import { toolReturned } from "everturn/kernel";
+ * import { toolReturned } from "everturn/advanced";
  *
  * toolReturned("t/0/tool/0", { type: "success", value: "sunny", control: null }).content; // => "sunny"
  * ```

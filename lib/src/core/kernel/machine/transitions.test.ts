@@ -2,10 +2,10 @@
 // response leads to exactly the phases that the table lists.
 
 import type { ContextLimits } from "./context-limits.ts";
-import type { DriverAction, EffectResponse, Phase, Turn, TurnMachineConfig } from "everturn/kernel";
+import type { DriverAction, EffectResponse, Phase, Turn, TurnMachineConfig } from "everturn/advanced";
 
-import { codeFailed, codeFinished, modelFailed } from "everturn/kernel";
-import { adapterFailure, assistant, toolResult, user } from "everturn/model";
+import { assistant, toolResult, user } from "everturn";
+import { codeFailed, codeFinished, modelFailed, adapterFailure } from "everturn/advanced";
 import { describe, expect, test } from "vitest";
 
 import { calls, config, delivered, input, replied, result, says } from "../../../../test/turns.ts";

@@ -1,11 +1,9 @@
 // The chat protocol, tested with scripted responses; the transcript of the turn is compared as lines.
 
-import type { TurnMachineConfig } from "everturn/kernel";
-import type { Json } from "everturn/model";
+import type { Json } from "everturn";
+import type { TurnMachineConfig } from "everturn/advanced";
 
-import { historyMessages, modelFailed, projectRequest, TurnMachine } from "everturn/kernel";
 import {
-  adapterFailure,
   assistant,
   imageFromBase64,
   imagePart,
@@ -13,13 +11,20 @@ import {
   messageText,
   system,
   textPart,
-  toolCall,
-  toolFailure,
   toolResult,
-  usage,
   user,
   validateThread,
-} from "everturn/model";
+} from "everturn";
+import {
+  historyMessages,
+  modelFailed,
+  projectRequest,
+  TurnMachine,
+  adapterFailure,
+  toolCall,
+  toolFailure,
+  usage,
+} from "everturn/advanced";
 import { describe, expect, test } from "vitest";
 
 import {

@@ -1,8 +1,9 @@
 // The code protocol, tested with scripted responses.
 
 import type { CallAnswer } from "../machine/input.ts";
-import type { Turn } from "everturn/kernel";
+import type { Turn } from "everturn/advanced";
 
+import { jsonSchema, messageText, user } from "everturn";
 import {
   codeFailed,
   codeFinished,
@@ -12,8 +13,8 @@ import {
   toolReturned,
   TurnMachine,
   turnInput,
-} from "everturn/kernel";
-import { jsonSchema, messageText, toolCall, user } from "everturn/model";
+  toolCall,
+} from "everturn/advanced";
 import { describe, expect, test } from "vitest";
 
 import { calls, config, delivered, input, replied, result, says, transcript } from "../../../../test/turns.ts";

@@ -2,8 +2,9 @@
 // every protocol.
 
 import type { Transition } from "../machine/turn.ts";
-import type { DriverAction, DriverContextView, Notice, ProtocolDriver, TurnMachineConfig } from "everturn/kernel";
+import type { DriverAction, DriverContextView, Notice, ProtocolDriver, TurnMachineConfig } from "everturn/advanced";
 
+import { messageText, request, system, user } from "everturn";
 import {
   chatProtocol,
   checkpointDelivered,
@@ -14,8 +15,9 @@ import {
   toolReturned,
   TurnMachine,
   turnInput,
-} from "everturn/kernel";
-import { messageText, request, system, toolCall, toolSpec, user } from "everturn/model";
+  toolCall,
+  toolSpec,
+} from "everturn/advanced";
 import { describe, expect, expectTypeOf, test } from "vitest";
 
 import { says } from "../../../../test/turns.ts";

@@ -62,8 +62,8 @@ export type UnitTurnProtocol = { readonly event: null; readonly termination: nul
  *
  * @example
  * ```ts
- * import type { ProtocolDriver } from "everturn/kernel";
- * import { chatProtocol, protocolConfig } from "everturn/kernel";
+ * import type { ProtocolDriver } from "everturn/advanced";
+ * import { chatProtocol, protocolConfig } from "everturn/advanced";
  *
  * type Guessing = { event: { guess: string }; termination: { word: string }; driverState: { tries: number } };
  * const chat = chatProtocol<Guessing>();

@@ -1,4 +1,5 @@
-import { modelReply, textPart, usage } from "everturn/model";
+import { textPart } from "everturn";
+import { modelReply, usage } from "everturn/advanced";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 

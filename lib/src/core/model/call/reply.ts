@@ -105,7 +105,7 @@ export function replyOf(fields: Partial<ModelReply>): ModelReply {
  *
  * @example
  * ```ts
- * import { assistant, imageFromBase64, imagePart, modelReply, replyImages } from "everturn/model";
+ * import { assistant, imageFromBase64, imagePart, replyImages } from "everturn"; import { modelReply } from "everturn/advanced";
  *
  * const drawn = imagePart(imageFromBase64("aGk=", "image/png"));
  * replyImages(modelReply({ message: assistant([drawn]) })).map(({ mimeType }) => mimeType); // => ["image/png"]

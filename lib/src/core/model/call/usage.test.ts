@@ -1,6 +1,7 @@
-import type { Usage } from "everturn/model";
+import type { Usage } from "everturn";
 
-import { addUsage, orThrow, totalTokens, usage } from "everturn/model";
+import { orThrow } from "everturn";
+import { addUsage, totalTokens, usage } from "everturn/advanced";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 

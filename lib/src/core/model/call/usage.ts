@@ -81,7 +81,7 @@ export function hasValidCounts(usage: Usage): boolean {
  *
  * @example
  * ```ts
- * import { totalTokens, usage } from "everturn/model";
+ * import { totalTokens, usage } from "everturn/advanced";
  *
  * totalTokens(usage({ inputTokens: 12, outputTokens: 30 })); // => 42
  * totalTokens(usage({ inputTokens: 12 })); // => null
@@ -104,7 +104,7 @@ export function uncachedInputTokens(usage: Usage): number | null {
  *
  * @example
  * ```ts
- * import { addUsage, orThrow, usage } from "everturn/model";
+ * import { addUsage, usage } from "everturn/advanced"; import { orThrow } from "everturn";
  *
  * const sum = orThrow(addUsage(usage({ inputTokens: 10 }), usage({ inputTokens: 5, outputTokens: 2 })));
  * sum.inputTokens; // => 15

@@ -1,6 +1,6 @@
 // Failures and error classes. One test for every reason of every class.
 
-import type { EverturnError, Failure } from "everturn/model";
+import type { EverturnError, Failure } from "everturn";
 
 import { runInNewContext } from "node:vm";
 
@@ -19,7 +19,7 @@ import {
   toJson,
   ToolError,
   ValidationError,
-} from "everturn/model";
+} from "everturn";
 import { describe, expect, test } from "vitest";
 
 import { errorFromFailure } from "./errors.ts";

@@ -1,11 +1,4 @@
-import {
-  imageFromBase64,
-  imageFromBinary,
-  imageFromFile,
-  imageFromUrl,
-  imageToBinary,
-  MisuseError,
-} from "everturn/model";
+import { imageFromBase64, imageFromBinary, imageFromFile, imageFromUrl, imageToBinary, MisuseError } from "everturn";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 

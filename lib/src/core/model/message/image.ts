@@ -21,7 +21,7 @@ export function image(fields: ImageInput): ImageContent {
  *
  * @example
  * ```ts
- * import { imageFromFile } from "everturn/model";
+ * import { imageFromFile } from "everturn";
  *
  * imageFromFile("chart.PNG").mimeType; // => "image/png"
  * imageFromFile("chart.tiff").mimeType; // => null

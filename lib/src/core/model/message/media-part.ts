@@ -49,7 +49,7 @@ type SearchResult = InferOptional<typeof searchResultFields>;
  *
  * @example
  * ```ts
- * import { searchResultPart } from "everturn/model";
+ * import { searchResultPart } from "everturn";
  *
  * searchResultPart({ source: "https://example.com/rome", title: "Rome", content: "Rome has 7 hills." }).text;
  * // => "Rome\nhttps://example.com/rome\n\nRome has 7 hills."

@@ -1,9 +1,7 @@
-import type { Part } from "everturn/model";
+import type { Part } from "everturn";
 
 import {
   assistant,
-  attachment,
-  eventMessage,
   fromJson,
   imageFromUrl,
   imagePart,
@@ -16,10 +14,10 @@ import {
   system,
   textPart,
   toJson,
-  toolCall,
   toolResult,
   user,
-} from "everturn/model";
+} from "everturn";
+import { attachment, eventMessage, toolCall } from "everturn/advanced";
 import { describe, expect, test } from "vitest";
 
 import { opaquePart, toolCallPart, toolResultPart } from "./media-part.ts";

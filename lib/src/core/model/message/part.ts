@@ -218,7 +218,7 @@ export type OptionalFields<T, Positional extends keyof T> = Partial<Omit<T, "typ
  *
  * @example
  * ```ts
- * import { imageFromUrl, imagePart, textPart, user } from "everturn/model";
+ * import { imageFromUrl, imagePart, textPart, user } from "everturn";
  *
  * user([textPart("What is this?"), imagePart(imageFromUrl("https://example.com/cat.png"))]).content.length; // => 2
  * ```

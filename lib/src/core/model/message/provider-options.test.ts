@@ -1,6 +1,6 @@
 // Provider options: what the constructors accept and refuse, and that they survive storage.
 
-import type { AnthropicToolOptions, PartProviderOptions } from "everturn/model";
+import type { AnthropicToolOptions, PartProviderOptions } from "everturn/advanced";
 
 import {
   assistant,
@@ -17,11 +17,10 @@ import {
   system,
   textPart,
   toJson,
-  toolCall,
   toolResult,
-  toolSpec,
   user,
-} from "everturn/model";
+} from "everturn";
+import { toolCall, toolSpec } from "everturn/advanced";
 import { describe, expect, expectTypeOf, test } from "vitest";
 
 const breakpoint = { anthropic: { cache_control: { type: "ephemeral", ttl: "1h" } } } as const;

@@ -36,7 +36,7 @@ export function thread(fields: ThreadInput = {}): Thread {
  *
  * @example
  * ```ts
- * import { addUser, fromMessages } from "everturn/model";
+ * import { addUser } from "everturn/advanced"; import { fromMessages } from "everturn";
  *
  * const thread = fromMessages([{ role: "system", content: "Be brief." }]);
  * const longer = addUser(thread, "Why is the sky blue?");

@@ -1,4 +1,4 @@
-import { visibleText } from "everturn/model";
+import { visibleText } from "everturn";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 

@@ -14,7 +14,7 @@
  *
  * @example
  * ```ts
- * import { visibleText } from "everturn/model";
+ * import { visibleText } from "everturn";
  *
  * visibleText("pay\u202Efdp.exe"); // => "pay⟨U+202E⟩fdp.exe"
  * ```

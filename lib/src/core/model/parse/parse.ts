@@ -78,7 +78,7 @@ export const storedTypes: readonly StoredType[] = keysOf(shapes);
  *
  * @example
  * ```ts
- * import { parse } from "everturn/model";
+ * import { parse } from "everturn";
  *
  * const good = parse("message", { role: "user", content: "hi" });
  * good.ok && good.value.role; // => "user"

@@ -1,22 +1,20 @@
 import type { Path } from "../failure/issue.ts";
-import type { Failure, IssueCode, Result, StoredType } from "everturn/model";
+import type { Failure, Result } from "everturn";
+import type { IssueCode, StoredType } from "everturn/advanced";
 
 import {
   append,
   fromJson,
   fromMessages,
-  imageRequest,
   MisuseError,
   orThrow,
   parse,
   request,
   newSession,
-  storedVersion,
   toJson,
-  toolCall,
-  toolSpec,
   user,
-} from "everturn/model";
+} from "everturn";
+import { imageRequest, storedVersion, toolCall, toolSpec } from "everturn/advanced";
 import { describe, expect, test } from "vitest";
 
 import { image } from "../message/image.ts";

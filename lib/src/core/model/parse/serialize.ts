@@ -84,7 +84,7 @@ export function toTagged<K extends StoredType>(type: K, value: StorableTypes[K])
  *
  * @example
  * ```ts
- * import { fromJson, orThrow, newSession, toJson } from "everturn/model";
+ * import { fromJson, orThrow, newSession, toJson } from "everturn";
  *
  * const text = toJson("session", newSession({ id: "s1" }));
  * orThrow(fromJson(text, { as: "session" })).id; // => "s1"

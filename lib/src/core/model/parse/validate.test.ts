@@ -1,27 +1,30 @@
 // One test for every rule: those of ALLM's validator, then the added ones.
 
 import type { Path } from "../failure/issue.ts";
-import type { ImageRequest, IssueCode, Message, ModelRequest, Session, Thread, ToolSpec } from "everturn/model";
+import type { Message, ModelRequest, Session, Thread } from "everturn";
+import type { ImageRequest, IssueCode, ToolSpec } from "everturn/advanced";
 
 import {
   assistant,
   EngineError,
   fromMessages,
   imageFromUrl,
-  imageRequest,
   jsonSchema,
   request,
   newSession,
-  toolCall,
   toolResult,
-  toolSpec,
   user,
+  validateThread,
+} from "everturn";
+import {
+  imageRequest,
+  toolCall,
+  toolSpec,
   validateMessage,
   validateRequest,
   validateSession,
-  validateThread,
   validateTool,
-} from "everturn/model";
+} from "everturn/advanced";
 import { describe, expect, test } from "vitest";
 
 import { toolCallPart } from "../message/media-part.ts";

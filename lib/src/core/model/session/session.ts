@@ -114,7 +114,7 @@ const sharedFields = {
 };
 
 /**
- * A conversation with a status, pending calls and accumulated usage. Plain data: the verbs of `everturn/session`
+ * A conversation with a status, pending calls and accumulated usage. Plain data: the verbs of the value `session`
  * return a new one. `Context` is the type of the caller's context: any object in memory, JSON once it was stored.
  */
 export type Session<Context extends CallerContext = CallerContext> = Infer<typeof sharedFields> & {
@@ -147,7 +147,7 @@ export type SessionFields = Partial<Omit<Session, "pendingToolCalls" | "thread" 
  *
  * @example
  * ```ts
- * import { fromMessages, newSession } from "everturn/model";
+ * import { fromMessages, newSession } from "everturn";
  *
  * newSession({ id: "s1", thread: fromMessages([{ role: "user", content: "hi" }]) }).status; // => "idle"
  * ```

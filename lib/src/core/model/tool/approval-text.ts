@@ -13,7 +13,7 @@ import { visibleText } from "../message/visible-text.ts";
  *
  * @example
  * ```ts
- * import { approvalText, newSession, toolCall } from "everturn/model";
+ * import { approvalText, newSession } from "everturn"; import { toolCall } from "everturn/advanced";
  *
  * const call = { ...toolCall({ id: "c1", name: "pay", arguments: { euros: 5 } }), reason: "approval" } as const;
  * const [pending] = newSession({ pendingToolCalls: [call] }).pendingToolCalls;

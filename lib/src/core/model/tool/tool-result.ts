@@ -14,7 +14,7 @@ import { encodeToolValue, toolValueParts } from "./tool-value.ts";
  *
  * @example
  * ```ts
- * import { toolResult } from "everturn/model";
+ * import { toolResult } from "everturn";
  *
  * toolResult("call_1", "sunny").content; // => "sunny"
  * toolResult("call_1", { celsius: 21 }).content; // => '{"celsius":21}'

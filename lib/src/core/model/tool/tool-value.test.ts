@@ -1,9 +1,10 @@
 import type { ProgramValue } from "./tool-value.ts";
-import type { Json, ToolOutcome } from "everturn/model";
+import type { Json, ToolOutcome } from "everturn";
 
 import { deepStrictEqual } from "node:assert";
 
-import { attachment, filePart, imagePart, orThrow, parse, textPart, toJson, ToolError } from "everturn/model";
+import { filePart, imagePart, orThrow, parse, textPart, toJson, ToolError } from "everturn";
+import { attachment } from "everturn/advanced";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 

@@ -87,7 +87,7 @@ const attachmentShape = object(attachmentFields);
  *
  * @example
  * ```ts
- * import { attachment, imageFromUrl, toolResult } from "everturn/model";
+ * import { attachment } from "everturn/advanced"; import { imageFromUrl, toolResult } from "everturn";
  *
  * const chart = attachment(imageFromUrl("https://example.com/chart.png", "image/png"));
  * const { content } = toolResult("call_1", { chart, trend: "up" });

@@ -1,4 +1,5 @@
-import { isEvent, parse } from "everturn/model";
+import { parse } from "everturn";
+import { isEvent } from "everturn/advanced";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 

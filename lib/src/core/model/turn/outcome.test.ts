@@ -1,8 +1,9 @@
 // The table of outcome, halted reason and session status. One test for every row.
 
-import type { HaltedReason, SessionStatus, TurnOutcome } from "everturn/model";
+import type { SessionStatus, TurnOutcome } from "everturn";
+import type { HaltedReason } from "everturn/advanced";
 
-import { AdapterError, ToolError } from "everturn/model";
+import { AdapterError, ToolError } from "everturn";
 import { expect, test } from "vitest";
 
 import { haltedReasonOf, knownHaltedReasons, sessionStatusOf } from "./outcome.ts";

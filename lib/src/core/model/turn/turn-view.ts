@@ -157,7 +157,7 @@ type OpenStep = {
  * @example
  * ```ts
  * import { engine, fake, stream } from "everturn";
- * import { messageText, TurnView } from "everturn/model";
+ * import { messageText } from "everturn"; import { TurnView } from "everturn/advanced";
  *
  * const agent = engine({ adapter: fake({ script: [{ type: "text", text: "Hello!" }] }), model: "fake:m" });
  * const view = new TurnView();

@@ -4,8 +4,7 @@
 import type { CellResult, CellRun, CodeExecutor } from "../../engine/internal.ts";
 
 import { chat, engine, fake, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { handClock } from "everturn/testing";
 import { expect, test } from "vitest";
 

@@ -2,12 +2,22 @@
 
 import type { PlanDetails } from "../plan/plan.ts";
 import type { JournalItem, LiveOrigin, Scope } from "../ports/ports.ts";
-import type { ChatOptions, Engine, FakeScript, Tool, ToolContext } from "everturn";
-import type { ToolDefinition } from "everturn/engine";
-import type { Json, JsonObject, MessageInput, ToolCall, TurnEvent } from "everturn/model";
+import type {
+  ChatOptions,
+  Engine,
+  FakeScript,
+  Tool,
+  ToolContext,
+  Json,
+  JsonObject,
+  MessageInput,
+  ToolCall,
+  TurnEvent,
+} from "everturn";
+import type { ToolDefinition } from "everturn/advanced";
 
-import { chat, engine, fail, fake, MisuseError, stream, tool, ToolError } from "everturn";
-import { assistant, messageText, toolCall, user } from "everturn/model";
+import { chat, engine, fail, fake, MisuseError, stream, tool, ToolError, assistant, messageText, user } from "everturn";
+import { toolCall } from "everturn/advanced";
 import { handClock } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";

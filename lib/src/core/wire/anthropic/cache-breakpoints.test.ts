@@ -1,9 +1,10 @@
 // Cache breakpoints of Anthropic: where `promptCache` places them, beside those of the caller.
 
 import type { WireContext } from "../codec.ts";
-import type { Json, Message, ModelRequest } from "everturn/model";
+import type { Json, Message, ModelRequest } from "everturn";
 
-import { assistant, request, system, textPart, toolCall, toolResult, toolSpec, user } from "everturn/model";
+import { assistant, request, system, textPart, toolResult, user } from "everturn";
+import { toolCall, toolSpec } from "everturn/advanced";
 import { describe, expect, test } from "vitest";
 
 import { reasoningPart } from "../../model/internal.ts";

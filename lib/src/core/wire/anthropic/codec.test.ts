@@ -1,12 +1,13 @@
 import type { ProviderRoute } from "../../model/internal.ts";
 import type { Frame, WireContext } from "../codec.ts";
-import type { AssistantMessage, Json, JsonObject, Message, ModelEvent, ModelRequest } from "everturn/model";
+import type { AssistantMessage, Json, JsonObject, Message, ModelRequest } from "everturn";
+import type { ModelEvent } from "everturn/advanced";
 
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
-import { Collector } from "everturn/kernel";
-import { assistant, imagePart, isEvent, parse, request, toolResult, toolSpec, user } from "everturn/model";
+import { assistant, imagePart, parse, request, toolResult, user } from "everturn";
+import { Collector, isEvent, toolSpec } from "everturn/advanced";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 

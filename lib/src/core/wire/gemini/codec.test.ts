@@ -1,24 +1,23 @@
 import type { WireContext } from "../codec.ts";
-import type { AssistantMessage, Json, JsonObject, ModelEvent, ModelRequest } from "everturn/model";
+import type { AssistantMessage, Json, JsonObject, ModelRequest } from "everturn";
+import type { ModelEvent } from "everturn/advanced";
 
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
-import { Collector } from "everturn/kernel";
 import {
   AdapterError,
   assistant,
   filePart,
   imageFromFile,
   imagePart,
-  isEvent,
   orThrow,
   parse,
   request,
-  toolCall,
   toolResult,
   user,
-} from "everturn/model";
+} from "everturn";
+import { Collector, isEvent, toolCall } from "everturn/advanced";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 

@@ -1,23 +1,14 @@
 // Tests of the Chat Completions codec. The cases are in fixtures/wire/openai-chat.
 
 import type { Decoder, Quirks, WireContext } from "../codec.ts";
-import type { AssistantMessage, Json, JsonObject, Message, ModelEvent, ModelRequest } from "everturn/model";
+import type { AssistantMessage, Json, JsonObject, Message, ModelRequest } from "everturn";
+import type { ModelEvent } from "everturn/advanced";
 
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
-import { Collector } from "everturn/kernel";
-import {
-  AdapterError,
-  assistant,
-  filePart,
-  imagePart,
-  isEvent,
-  request,
-  textPart,
-  toolResult,
-  user,
-} from "everturn/model";
+import { AdapterError, assistant, filePart, imagePart, request, textPart, toolResult, user } from "everturn";
+import { Collector, isEvent } from "everturn/advanced";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 

@@ -1,20 +1,11 @@
 // Provider tools of the Responses API whose calls the program runs.
 
 import type { WireContext } from "../codec.ts";
-import type { AssistantMessage, Json, JsonObject, Message, ModelEvent, ToolMessage } from "everturn/model";
+import type { AssistantMessage, Json, JsonObject, Message, ToolMessage } from "everturn";
+import type { ModelEvent } from "everturn/advanced";
 
-import { Collector } from "everturn/kernel";
-import {
-  assistant,
-  imagePart,
-  imageFromBase64,
-  orThrow,
-  parse,
-  request,
-  textPart,
-  toolResult,
-  user,
-} from "everturn/model";
+import { assistant, imagePart, imageFromBase64, orThrow, parse, request, textPart, toolResult, user } from "everturn";
+import { Collector } from "everturn/advanced";
 import { describe, expect, test } from "vitest";
 
 import { reasoningPart, toolCallPart } from "../../model/internal.ts";

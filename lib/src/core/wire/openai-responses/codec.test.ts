@@ -1,17 +1,16 @@
 import type { AssistantPart } from "../../model/internal.ts";
 import type { WireContext } from "../codec.ts";
-import type { AssistantMessage, Json, JsonObject, Message, ModelEvent, ModelRequest } from "everturn/model";
+import type { AssistantMessage, Json, JsonObject, Message, ModelRequest } from "everturn";
+import type { ModelEvent } from "everturn/advanced";
 
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
-import { Collector } from "everturn/kernel";
 import {
   AdapterError,
   assistant,
   filePart,
   imagePart,
-  isEvent,
   modelRef,
   orThrow,
   parse,
@@ -19,9 +18,9 @@ import {
   system,
   textPart,
   toolResult,
-  toolSpec,
   user,
-} from "everturn/model";
+} from "everturn";
+import { Collector, isEvent, toolSpec } from "everturn/advanced";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 

@@ -2,7 +2,7 @@
 
 import type { Batch, Put, Query, Row, HostStorage } from "../../rows/storage.ts";
 
-import { memoryStorage } from "everturn/host/memory";
+import { memoryStorage } from "everturn/runtime";
 import { storageSuite } from "everturn/testing";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";

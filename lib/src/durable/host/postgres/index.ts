@@ -1,4 +1,4 @@
-// Entry point `everturn/host/postgres`: the storage in Postgres.
+// Entry point `everturn/postgres`: the storage in Postgres.
 
 export type { PostgresConnection, PostgresPool, PostgresResult, PostgresStatement } from "./client.ts";
 export type { PostgresOptions } from "./options.ts";

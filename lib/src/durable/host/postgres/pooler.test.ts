@@ -3,10 +3,10 @@
 // one client to others.
 
 import type { PostgresServer } from "../../../../test/postgres-server.ts";
-import type { PostgresOptions, PostgresPool, PostgresStorage } from "everturn/host/postgres";
+import type { PostgresOptions, PostgresPool, PostgresStorage } from "everturn/postgres";
 
-import { postgresStorage } from "everturn/host/postgres";
-import { RuntimeError } from "everturn/model";
+import { RuntimeError } from "everturn";
+import { postgresStorage } from "everturn/postgres";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 
 import { eventually } from "../../../../test/eventually.ts";

@@ -3,16 +3,15 @@
 
 import type { PostgresServer } from "../../../../test/postgres-server.ts";
 import type { Batch, HostStorage, Put } from "../../rows/storage.ts";
-import type { PostgresOptions, PostgresPool, PostgresResult, PostgresStorage } from "everturn/host/postgres";
+import type { PostgresOptions, PostgresPool, PostgresResult, PostgresStorage } from "everturn/postgres";
 import type { Pool } from "pg";
 
 import { createHash } from "node:crypto";
 import { EventEmitter } from "node:events";
 
-import { chat, engine, fake, tool } from "everturn";
-import { postgresStorage } from "everturn/host/postgres";
+import { chat, engine, fake, tool, RuntimeError } from "everturn";
 import { rateLimit, responseCache } from "everturn/middleware";
-import { RuntimeError } from "everturn/model";
+import { postgresStorage } from "everturn/postgres";
 import { runtime } from "everturn/runtime";
 import { handClock, storageSuite } from "everturn/testing";
 import postgres from "postgres";

@@ -3,10 +3,10 @@
 import type { PostgresServer } from "../../../../test/postgres-server.ts";
 import type { SearchHost } from "../../../../test/runtime/search-cases.ts";
 import type { Put } from "../../rows/storage.ts";
-import type { PostgresOptions, PostgresStorage } from "everturn/host/postgres";
+import type { PostgresOptions, PostgresStorage } from "everturn/postgres";
 import type { Pool } from "pg";
 
-import { postgresStorage } from "everturn/host/postgres";
+import { postgresStorage } from "everturn/postgres";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 
 import { connectionPool, startPostgres } from "../../../../test/postgres-server.ts";

@@ -76,7 +76,7 @@ export type PostgresStatistics = {
  *
  * @example
  * ```ts
- * import { postgresStorage } from "everturn/host/postgres";
+ * import { postgresStorage } from "everturn/postgres";
  *
  * const storage = postgresStorage({ url: "postgres://app@localhost:5432/app" });
  * storage.name; // => "postgres://localhost:5432/app"

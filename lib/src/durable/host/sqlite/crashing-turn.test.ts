@@ -11,8 +11,8 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 import { engine, fake, tool } from "everturn";
-import { sqliteStorage } from "everturn/host/sqlite";
 import { runtime } from "everturn/runtime";
+import { sqliteStorage } from "everturn/sqlite";
 import { afterEach, expect, test } from "vitest";
 
 const cleanUps: (() => unknown)[] = [];

@@ -1,4 +1,4 @@
-// Entry point `everturn/host/sqlite`: the storage in SQLite.
+// Entry point `everturn/sqlite`: the storage in SQLite.
 
 export type { SqliteDatabase, SqliteStatement } from "./database.ts";
 export type { SqliteOptions } from "./options.ts";

@@ -7,7 +7,7 @@ import { existsSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { sqliteStorage } from "everturn/host/sqlite";
+import { sqliteStorage } from "everturn/sqlite";
 import Libsql from "libsql";
 import { afterEach, describe, expect, test } from "vitest";
 

@@ -5,7 +5,7 @@
 // received every write sent before it, because messages arrive in order; so no test sleeps.
 
 import type { Batch, HostStorage, Put, Query } from "../../rows/internal.ts";
-import type { SqlitePathOptions, SqlitePathStorage } from "everturn/host/sqlite";
+import type { SqlitePathOptions, SqlitePathStorage } from "everturn/sqlite";
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -15,9 +15,9 @@ import { join } from "node:path";
 import { text as allText } from "node:stream/consumers";
 import { pathToFileURL } from "node:url";
 
-import { memoryStorage } from "everturn/host/memory";
-import { sqliteStorage } from "everturn/host/sqlite";
-import { RuntimeError } from "everturn/model";
+import { RuntimeError } from "everturn";
+import { memoryStorage } from "everturn/runtime";
+import { sqliteStorage } from "everturn/sqlite";
 import { storageSuite } from "everturn/testing";
 import * as fc from "fast-check";
 import Libsql from "libsql";
@@ -460,7 +460,7 @@ describe("the process", () => {
   /** Runs lines with `storage` in another process, which ends by itself. */
   async function run(path: string, lines: readonly string[]): Promise<string> {
     const program = [
-      `import { sqliteStorage } from "everturn/host/sqlite";`,
+      `import { sqliteStorage } from "everturn/sqlite";`,
       `const storage = sqliteStorage({ path: ${JSON.stringify(path)}, pollMs: 2 });`,
       `const put = (position) => ({ table: "entries", key: ["t", "s", position], tag: 0, value: "" });`,
       ...lines,

@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { sqliteStorage } from "everturn/host/sqlite";
+import { sqliteStorage } from "everturn/sqlite";
 import Database from "libsql";
 import { describe, expect, onTestFinished, test } from "vitest";
 

@@ -2,7 +2,7 @@
 // migrations and other states of a file. Files are in a temporary folder.
 
 import type { Batch, Put, Query, HostStorage } from "../../rows/storage.ts";
-import type { SqliteDatabase, SqliteOptions } from "everturn/host/sqlite";
+import type { SqliteDatabase, SqliteOptions } from "everturn/sqlite";
 import type { ChildProcess } from "node:child_process";
 
 import { spawn } from "node:child_process";
@@ -14,8 +14,8 @@ import { join } from "node:path";
 import { text as allText } from "node:stream/consumers";
 import { pathToFileURL } from "node:url";
 
-import { memoryStorage } from "everturn/host/memory";
-import { sqliteStorage } from "everturn/host/sqlite";
+import { memoryStorage } from "everturn/runtime";
+import { sqliteStorage } from "everturn/sqlite";
 import { handClock, storageSuite } from "everturn/testing";
 import * as fc from "fast-check";
 import Libsql from "libsql";
@@ -768,7 +768,7 @@ function start(
 ): Child {
   const program = [
     `import { createRequire } from "node:module";`,
-    `import { sqliteStorage } from "everturn/host/sqlite";`,
+    `import { sqliteStorage } from "everturn/sqlite";`,
     `const require = createRequire(${JSON.stringify(import.meta.url)});`,
     `const path = ${JSON.stringify(path)};`,
     `console.log("ready");`,

@@ -4,16 +4,15 @@
 import type { Json, JsonObject } from "../../../core/model/internal.ts";
 import type { RunAgentInput } from "@ag-ui/core";
 import type { FakeScript } from "everturn";
-import type { ModelEvent } from "everturn/model";
+import type { ModelEvent } from "everturn/advanced";
 import type { Runtime } from "everturn/runtime";
 
 import { HttpAgent } from "@ag-ui/client";
 import { EventSchemas } from "@ag-ui/core/schemas";
-import { askUser, engine, fake, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
+import { askUser, engine, fake, tool, user } from "everturn";
+import { toolCall } from "everturn/advanced";
 import { createHandler } from "everturn/http";
-import { toolCall, user } from "everturn/model";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
 import { chatDialects } from "../../../../test/dialects.ts";

@@ -3,8 +3,7 @@
 import type { RuntimeEvent } from "everturn/runtime";
 
 import { engine, fake, halt, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { expect, test } from "vitest";
 
 import { readAll } from "../../../../test/readings.ts";

@@ -11,8 +11,7 @@ import {
   validateUIMessages,
 } from "ai";
 import { askUser, engine, fake, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
 import { handModel } from "../../../../test/hand-model.ts";

@@ -11,7 +11,7 @@ import { uiRoutes } from "./routes.ts";
  * @example
  * ```ts
  * import { engine, fake } from "everturn";
- * import { memoryStorage } from "everturn/host/memory";
+ * import { memoryStorage } from "everturn/runtime";
  * import { aiSdkChat, createHandler } from "everturn/http";
  * import { runtime } from "everturn/runtime";
  *

@@ -5,8 +5,7 @@ import type { FakeScript, Tool } from "everturn";
 
 import { lastAssistantMessageIsCompleteWithApprovalResponses } from "ai";
 import { askUser, engine, fail, fake, finish, halt, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { expect, test } from "vitest";
 
 import { says } from "../../../../test/runs.ts";

@@ -8,7 +8,7 @@ import { expect, test } from "vitest";
 import { chatDialects } from "../../../../test/dialects.ts";
 import { fake } from "../../../core/adapters/internal.ts";
 import { engine, tool } from "../../../core/engine/internal.ts";
-import { memoryStorage } from "../../../durable/host/memory/index.ts";
+import { memoryStorage } from "../../../durable/host/memory/memory.ts";
 import { runtime } from "../../../durable/internal.ts";
 import { createHandler } from "../../index.ts";
 

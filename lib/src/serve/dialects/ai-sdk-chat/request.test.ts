@@ -1,6 +1,6 @@
 // Posts of the AI SDK's client: how they are read, and which are rejected with which place.
 
-import { ValidationError } from "everturn/model";
+import { ValidationError } from "everturn";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 

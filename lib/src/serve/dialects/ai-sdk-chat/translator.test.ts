@@ -1,14 +1,12 @@
 // Turns as chunks that the AI SDK's own schemas and reader accept, from any position at which a reader starts.
 
 import type { UiChunk } from "./chunks.ts";
-import type { FakeScript, FakeStep } from "everturn";
-import type { TurnEvent } from "everturn/model";
+import type { FakeScript, FakeStep, TurnEvent } from "everturn";
 import type { RuntimeEvent } from "everturn/runtime";
 
-import { askUser, engine, fake, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
-import { assistant, chatResult, toolCall } from "everturn/model";
-import { runtime } from "everturn/runtime";
+import { askUser, engine, fake, tool, assistant } from "everturn";
+import { chatResult, toolCall } from "everturn/advanced";
+import { memoryStorage, runtime } from "everturn/runtime";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 

@@ -11,9 +11,8 @@ import {
 } from "ai";
 import { engine, fake, tool } from "everturn";
 import { chatTransport } from "everturn/client";
-import { memoryStorage } from "everturn/host/memory";
 import { createHandler } from "everturn/http";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
 import { chatDialects } from "../../../../test/dialects.ts";

@@ -5,10 +5,9 @@ import type { HttpOptions } from "everturn/http";
 import type { RuntimeLimits } from "everturn/runtime";
 
 import { engine, fake, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
 import { createHandler } from "everturn/http";
 import { responseCache } from "everturn/middleware";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
 import { allDialects } from "../../../../test/dialects.ts";

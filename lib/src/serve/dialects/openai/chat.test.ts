@@ -1,16 +1,14 @@
 // Chat completions as the `openai` package sees them over a real server with scripted models, and as this library's own
 // adapter for compatible servers sees them.
 
-import type { FakeScript } from "everturn";
-import type { Engine } from "everturn/engine";
+import type { FakeScript, Engine } from "everturn";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { ChatCompletion, ChatCompletionChunk, ChatCompletionTool } from "openai/resources/chat/completions";
 
 import { once } from "node:events";
 import { createServer } from "node:http";
 
-import { askUser, chat, engine, fake, finish, handoff, openaiCompatible, stream, tool } from "everturn";
-import { messageText } from "everturn/model";
+import { askUser, chat, engine, fake, finish, handoff, openaiCompatible, stream, tool, messageText } from "everturn";
 import * as fc from "fast-check";
 import OpenAI, { APIError, BadRequestError, InternalServerError, NotFoundError, RateLimitError } from "openai";
 import { zodResponseFormat } from "openai/helpers/zod";

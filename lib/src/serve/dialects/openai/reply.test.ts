@@ -1,10 +1,10 @@
 // The encoding of unusual runs: what is sent when, and what is held back.
 
-import type { Adapter, CodeExecutor, Engine } from "everturn/engine";
-import type { JsonObject, ModelEvent } from "everturn/model";
+import type { Adapter, Engine, JsonObject } from "everturn";
+import type { CodeExecutor, ModelEvent } from "everturn/advanced";
 
-import { engine, fail, halt } from "everturn";
-import { assistant, toolCall } from "everturn/model";
+import { engine, fail, halt, assistant } from "everturn";
+import { toolCall } from "everturn/advanced";
 import { describe, expect, test } from "vitest";
 
 import { calls, plain, playing, says } from "../../../../test/runs.ts";

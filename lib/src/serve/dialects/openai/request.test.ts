@@ -1,7 +1,7 @@
 // Posted chat completions: how they are read, which are rejected with which place, and that any JSON gets one of the
 // two.
 
-import type { Json, JsonObject } from "everturn/model";
+import type { Json, JsonObject } from "everturn";
 
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";

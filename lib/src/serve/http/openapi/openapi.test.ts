@@ -5,9 +5,8 @@ import type { FakeScript, JsonObject } from "everturn";
 import { Validator } from "@cfworker/json-schema";
 import { Validator as OpenapiValidator } from "@seriousme/openapi-schema-validator";
 import { askUser, engine, fake, tool } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
 import { createHandler } from "everturn/http";
-import { runtime } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { expect, test } from "vitest";
 
 import { allDialects } from "../../../../test/dialects.ts";

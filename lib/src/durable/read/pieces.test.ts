@@ -32,7 +32,8 @@ function world() {
   const speak = (turns: number, delta = "x") => {
     for (let turn = 0; turn < turns; turn += 1) writer.add(["", "s", `t${turn}`], 1, [deltaOf(delta)]);
   };
-  return { clock, writes, speak };
+  const settle = (turn: number) => writer.settle(["", "s", `t${turn}`]);
+  return { clock, writes, speak, settle };
 }
 
 describe("live text", () => {
@@ -43,6 +44,19 @@ describe("live text", () => {
     expect(writes).toEqual([]);
     await clock.advance(1);
     expect(writes).toEqual([{ at: 50, turns: 3 }]);
+  });
+
+  test("of replies that are settled sooner is never written, however many follow each other", async () => {
+    const { clock, writes, speak, settle } = world();
+    for (let reply = 0; reply < 10; reply += 1) {
+      speak(1, "x".repeat(pieceTimings.bytes / 2));
+      await clock.advance(30);
+      await settle(0);
+    }
+    expect(writes).toEqual([]);
+    speak(1);
+    await clock.advance(50);
+    expect(writes).toEqual([{ at: 350, turns: 1 }]);
   });
 
   test("is written at once when it exceeds the size limit", () => {

@@ -1,8 +1,8 @@
 // Writes live events to the table `pieces`, for readers in other processes.
 //
 // Theory of operation
-//   `add` buffers the live events of all turns of this process. They are written together in one batch, after
-//   `everyMs`, or sooner when `bytes` characters per turn are buffered. The batch is not flushed to disk and not fenced
+//   `add` buffers the live events of all turns of this process. They are written together in one batch, `everyMs` after
+//   the first of them, or sooner when `bytes` characters per turn are buffered. The batch is not flushed to disk and not fenced
 //   by the lease, because a lost or superfluous piece is harmless: the stored event repeats the text. With many turns
 //   the interval grows to `turns / turnsPerMs`, which bounds the share of time that is spent on readers that may not
 //   exist. A commit removes the pieces that its events replace: `settle` before the batch, `dropped` after it.
@@ -17,6 +17,7 @@ import type { HostStorage, Key, Put, Query, Removal } from "../rows/storage.ts";
 import type { Piece } from "../rows/values.ts";
 import type { LiveItem } from "./live.ts";
 
+import { monotonicNow } from "../../core/clock/clock.ts";
 import { deltaText } from "../../core/model/internal.ts";
 import { writeValue } from "../rows/stored.ts";
 import { mergeDeltas } from "./live.ts";
@@ -52,6 +53,8 @@ export class PieceWriter {
   /** The number of turns in the last write. */
   #turns = 0;
   #timer: AbortController | null = null;
+  /** When events were buffered while there were none, on the monotonic clock. */
+  #since = 0;
   #writing: Promise<void> = Promise.resolve();
 
   /** `timings` is `null`: nothing is written. */
@@ -66,11 +69,15 @@ export class PieceWriter {
     if (this.#timings === null || items.length === 0) return;
     const name = JSON.stringify(turn);
     const unwritten = this.#unwritten.get(name);
+    if (this.#unwritten.size === 0) {
+      this.#since = monotonicNow(this.#clock);
+      this.#bytes = 0;
+    }
     if (unwritten?.after === after) unwritten.items.push(...items);
     else this.#unwritten.set(name, { turn, after, items: [...items] });
     for (const { event } of items) this.#bytes += deltaText(event)?.delta.length ?? 64;
     if (this.#bytes >= this.#timings.bytes * this.#unwritten.size) this.flush();
-    else if (this.#timer === null) this.#wait(Math.max(this.#timings.everyMs, this.#turns / turnsPerMs));
+    else if (this.#timer === null) this.#wait(this.#delayMs(this.#timings));
   }
 
   /**
@@ -146,9 +153,25 @@ export class PieceWriter {
     const timer = new AbortController();
     this.#timer = timer;
     this.#clock.sleep(ms, timer.signal).then(
-      () => this.flush(),
+      () => this.#due(),
       () => undefined,
     );
+  }
+
+  /**
+   * Writes if the buffered events have waited long enough. The events for which the timer was started may have been
+   * settled since: the replies of quick steps are never written.
+   */
+  #due(): void {
+    this.#timer = null;
+    if (this.#timings === null || this.#unwritten.size === 0) return;
+    const restMs = this.#since + this.#delayMs(this.#timings) - monotonicNow(this.#clock);
+    if (restMs > 0) this.#wait(restMs);
+    else this.flush();
+  }
+
+  #delayMs({ everyMs }: PieceTimings): number {
+    return Math.max(everyMs, this.#turns / turnsPerMs);
   }
 }
 

@@ -147,7 +147,8 @@ describe("Q3 start marks of tools", () => {
     const names = world.writes.flatMap(({ batch }) => batch.puts.filter(({ table }) => table === "records"));
     expect(names.map(({ key }) => key[4])).toEqual(["prepared", "started"]);
     const mark = world.writes.find(started);
-    expect(mark?.batch.puts.map(({ table }) => table)).toEqual(["leases", "records"]);
+    expect(mark?.batch.puts.map(({ table }) => table)).toEqual(["records"]);
+    expect(mark?.batch.checks.map(({ table }) => table)).toEqual(["leases"]);
     expect(await world.values("records")).toMatchObject([
       { type: "ready", arguments: { n: 0 } },
       { epoch: 1, policy: "ask" },

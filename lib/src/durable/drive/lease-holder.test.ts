@@ -120,7 +120,33 @@ test("a local clock that jumps ahead does not lose the result of a tool", async 
   expect(pay.runs).toHaveLength(1);
 });
 
-test("every commit extends the lease: a turn of many slow steps keeps it without renewals", async () => {
+test("commits in quick succession leave the lease row as it is", async () => {
+  const world = new World();
+  const quick = counting("quick", { handler: () => world.clock.advance(500) });
+  const model = thinker(({ messages }) => {
+    const steps = messages.filter(({ role }) => role === "tool").length;
+    return steps === 20 ? says("Done.") : [call("quick", { steps }, `c${steps}`)];
+  });
+  const storage = memoryStorage({ clock: world.clock });
+  const commits: number[] = [];
+  const extensions: number[] = [];
+  const host: HostStorage = {
+    ...storage,
+    write: (batch) => {
+      if (batch.puts.some(({ table }) => table === "journal")) commits.push(world.clock.now());
+      if (batch.puts.some(({ table }) => table === "leases")) extensions.push(world.clock.now());
+      return storage.write(batch);
+    },
+  };
+  const engines = { default: world.engine(model, { tools: [quick.tool] }) };
+  const sessions = runtime({ host, engines, clock: world.clock, live: false });
+  expect((await (await sessions.start("hi", { id: "s1", maxTurns: 30 })).result).text).toBe("Done.");
+  expect(commits).toHaveLength(42);
+  // The claim, an extension after each half of the renewal interval (5 s of 10 s of work), and the release.
+  expect(extensions).toEqual([0, 5000, 10_000, 10_000]);
+});
+
+test("a commit extends the lease: a turn of many slow steps keeps it without renewals", async () => {
   const world = new World();
   const slow = counting("slow", { handler: () => world.clock.advance(9000) });
   const model = thinker(({ messages }) => {

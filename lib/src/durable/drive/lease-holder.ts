@@ -1,6 +1,6 @@
 // Holds the lease of one session while its turn is driven. Every write of the turn goes through `write`, which adds the
-// fencing check on the token and extends the lease by one lease time. A turn that commits often therefore needs no
-// renewals.
+// fencing check on the token. It also extends the lease by one lease time, unless the row was written less than half a
+// renewal interval ago: a turn that commits often writes its lease row rarely, and needs no renewals.
 //
 // What a refused or failed write means
 //   the row has another token      another process has claimed the session: `lease_lost`. This process must not write
@@ -31,7 +31,7 @@
 //      shorter.
 
 import type { Changes } from "../rows/batch.ts";
-import type { Lease, LocalClock } from "../rows/lease.ts";
+import type { Instant, Lease, LocalClock } from "../rows/lease.ts";
 import type { SessionKey } from "../rows/session-key.ts";
 import type { Batch, Check, Put, Written } from "../rows/storage.ts";
 import type { RuntimeContext } from "./context.ts";
@@ -128,8 +128,8 @@ export class LeaseHolder {
   }
 
   /**
-   * Writes a batch under the lease and extends the lease. A refused fencing check claims the lease again if that is
-   * possible (Q18).
+   * Writes a batch under the lease, and extends the lease if that is due. A refused fencing check claims the lease
+   * again if that is possible (Q18).
    */
   async write(changes: Changes, { lasting = true, put = null }: WriteOptions = {}): Promise<FencedWrite> {
     const { clock } = this.#context;
@@ -139,15 +139,16 @@ export class LeaseHolder {
       const { token } = this.#lease;
       const lease = put === null ? this.#wanted() : this.#lease;
       const leaseRow = put === null ? leasePut(keyOf(this.key), lease) : put(lease);
+      const isExtended = put !== null || lease !== this.#lease || this.#isDue(changes, sentAt);
       const batch = merge(
-        { checks: [tokenCheck(keyOf(this.key), this.#lease)], removals: [], puts: [leaseRow] },
+        { checks: [tokenCheck(keyOf(this.key), this.#lease)], removals: [], puts: isExtended ? [leaseRow] : [] },
         changes,
       );
       const written = await this.#writeWhenFree({ ...batch, lasting });
       if (written.ok) {
         // Concurrent writes may have been answered, or may have claimed the next epoch.
         if (lease.token > this.#lease.token) this.#lease = { ...lease, sentAt: this.#lease.sentAt };
-        if (sentAt.monotonic > this.#lease.sentAt.monotonic) this.#lease = { ...this.#lease, sentAt };
+        if (isExtended && sentAt.monotonic > this.#lease.sentAt.monotonic) this.#lease = { ...this.#lease, sentAt };
         return { ok: true };
       }
       const check = batch.checks[written.check];
@@ -155,6 +156,13 @@ export class LeaseHolder {
         return { ok: false, check: check ?? tokenCheck(keyOf(this.key), this.#lease) };
       await this.#claimAgain(token);
     }
+  }
+
+  /** Returns whether a write extends the lease: a renewal does, and a commit half an interval after the last extension. */
+  #isDue({ puts }: Changes, { wall, monotonic }: Instant): boolean {
+    const { sentAt } = this.#lease;
+    const halfMs = this.#nextInterval() / 2;
+    return puts.length === 0 || monotonic - sentAt.monotonic >= halfMs || wall - sentAt.wall >= halfMs;
   }
 
   /** The lease that the next write stores: as it is stored, or with changes under the next token (invariant 5). */

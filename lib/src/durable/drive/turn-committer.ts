@@ -14,7 +14,7 @@
 //     - the removal of the live pieces that the events replace, and records with the text of attempts that were thrown
 //       away,
 //     - at the end of the turn, the line that it adds to the rollups (`rows/rollup.ts`),
-//     - the lease row, extended by one lease time.
+//     - the lease row, extended by one lease time, if that is due.
 //   `writeSession` builds the rows of the session, `LeaseHolder.write` adds the fencing check and the lease row. The
 //   batch checks the lease token, the commit count of the turn and, where it writes the session row, the version of the
 //   session. A process that lost the lease therefore cannot write (fencing, H3).

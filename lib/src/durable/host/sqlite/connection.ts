@@ -60,7 +60,7 @@ const indexedBySearch = 100;
 const indexedByWrite = 10;
 
 /** The pages of a new file, in bytes. */
-const pageBytes = 1024;
+const pageBytes = 512;
 /** How large the WAL grows before its pages are moved into the database file. SQLite's default is 1000 pages of 4 KiB. */
 const checkpointBytes = 4_096_000;
 

@@ -65,7 +65,7 @@ export default defineConfig({
           sequence: { groupOrder: 1 },
           include: [
             "lib/src/serve/dialects/ai-sdk-chat/*.test.ts",
-            "lib/src/serve/react/chat-transport.test.ts",
+            "lib/src/serve/client/chat-transport.test.ts",
             "lib/src/bridges/ai-sdk/{tools,language-model}.test.ts",
           ],
           env: { AI_SDK_VERSION: "6", EVERTURN_BUILT_WORKER: "1" },

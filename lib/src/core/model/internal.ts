@@ -121,6 +121,7 @@ export {
   deadlineAnswer,
   decidedArguments,
   handlerWait,
+  isEdited,
   withDigest,
 } from "./tool/pending.ts";
 export { UniqueCallIds } from "./tool/unique-call-ids.ts";

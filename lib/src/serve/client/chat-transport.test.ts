@@ -2,8 +2,9 @@
 
 import type { Runtime } from "../../durable/internal.ts";
 import type { UIMessage } from "ai";
+import type { JsonObject } from "everturn";
 
-import { lastAssistantMessageIsCompleteWithApprovalResponses } from "ai";
+import { DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses } from "ai";
 import { engine, fake, tool } from "everturn";
 import { createHandler } from "everturn/http";
 import { memoryStorage, runtime } from "everturn/runtime";
@@ -53,6 +54,11 @@ function serverOf(sessions: Runtime) {
   const server = {
     sent,
     cutAfter: null as number | null,
+    /** Holds what follows the first frame with this text of the next response, until `release` is called. */
+    holdAfter: null as string | null,
+    /** Whether the rest of a response is held. */
+    isHolding: false,
+    release: (): void => undefined,
     /** Ends all connections. */
     cut: () => {
       for (const connection of open) connection.abort(new Error("cut"));
@@ -71,9 +77,25 @@ function serverOf(sessions: Runtime) {
       const response = await handler(new Request(url, init));
       entry.status = response.status;
       if (response.body === null) return response;
-      const { cutAfter } = server;
-      server.cutAfter = null;
+      const { cutAfter, holdAfter } = server;
+      server.cutAfter = server.holdAfter = null;
       let bytes = 0;
+      let held = holdAfter;
+      const holding = new TransformStream<Uint8Array, Uint8Array>({
+        transform: async (chunk, controller) => {
+          const text = new TextDecoder().decode(chunk);
+          const found = held === null ? -1 : text.indexOf(held);
+          if (found < 0) return controller.enqueue(chunk);
+          held = null;
+          const end = text.indexOf("\n\n", found) + 2;
+          controller.enqueue(new TextEncoder().encode(text.slice(0, end)));
+          const released = new Promise<void>((resolve) => (server.release = resolve));
+          server.isHolding = true;
+          await released;
+          server.isHolding = false;
+          controller.enqueue(new TextEncoder().encode(text.slice(end)));
+        },
+      });
       const cutting = new TransformStream<Uint8Array, Uint8Array>({
         transform: (chunk, controller) => {
           const rest = cutAfter === null ? chunk.length : cutAfter - bytes;
@@ -82,7 +104,10 @@ function serverOf(sessions: Runtime) {
           if (rest < chunk.length) controller.error(new Error("cut"));
         },
       });
-      return new Response(response.body.pipeThrough(cutting, { signal: connection.signal }), response);
+      return new Response(
+        response.body.pipeThrough(holding).pipeThrough(cutting, { signal: connection.signal }),
+        response,
+      );
     },
   };
   return server;
@@ -273,6 +298,94 @@ test("a page that was loaded during a turn reads it, also over a cut connection,
   expect([page.status, page.messages.length, textOf(page.messages[1])]).toEqual(["ready", 2, "One two."]);
   await until(() => left.status === "ready");
   expect(textOf(left.messages[1])).toBe("One two.");
+});
+
+describe("arguments that are edited while the reply is still received", () => {
+  const transports = {
+    "the transport of this library": chatOn,
+    "the transport of the SDK": ({ fetch }: ReturnType<typeof serverOf>) =>
+      new TestChat({
+        id: "chat",
+        transport: new DefaultChatTransport({
+          api: "http://localhost/ui/chat",
+          fetch: async (url, init) => fetch(String(url), init ?? {}),
+        }),
+        sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
+      }),
+  };
+  const requestsOf = (chat: TestChat): readonly string[] =>
+    chat.messages.at(-1)?.parts.flatMap((part) => {
+      const isAsked = "approval" in part && part.state === "approval-requested";
+      return isAsked && part.approval !== undefined ? [part.approval.id] : [];
+    }) ?? [];
+
+  /** A session whose tool records what it runs with. */
+  function paying(...calls: readonly JsonObject[]) {
+    const ran: JsonObject[] = [];
+    const handler = (input: JsonObject) => {
+      ran.push(input);
+      return "paid";
+    };
+    const script = calls.map(
+      (args, index) => ({ type: "tool_call", id: `c${index}`, name: "pay", arguments: args }) as const,
+    );
+    const adapter = fake({ scripts: [script, says("Paid.")] });
+    const tools = [
+      tool({ name: "pay", description: "Pays.", schema: { type: "object" }, needsApproval: true, handler }),
+    ];
+    return { ran, server: serverOf(sessionsOf(engine({ adapter, model: "fake:m", tools }))) };
+  }
+
+  /** What a page does when a person has edited the arguments of a call and approves it. */
+  async function approveEdited(chat: TestChat, id: string, input: JsonObject): Promise<void> {
+    chat.messages = chat.messages.map((message) => ({
+      ...message,
+      parts: message.parts.map((part) =>
+        "approval" in part && part.state === "approval-requested" && part.approval.id === id
+          ? { ...part, input }
+          : part,
+      ),
+    }));
+    await chat.addToolApprovalResponse({ id, approved: true });
+  }
+
+  test.each(Object.entries(transports))("are those that run, with %s", async (_, open) => {
+    const { ran, server } = paying({ euros: 500 });
+    const chat = open(server);
+    server.holdAfter = '"tool-approval-request"';
+    const sent = chat.sendMessage({ text: "Pay" });
+    await until(() => requestsOf(chat).length === 1);
+    // This library's transport shows requests together with the end of the reply.
+    expect(chat.status).toBe(open === chatOn ? "ready" : "streaming");
+    await approveEdited(chat, requestsOf(chat)[0] ?? "", { euros: 5 });
+    server.release();
+    await sent;
+    await until(() => chat.status !== "streaming" && textOf(chat.messages.at(-1)) === "Paid.");
+    expect([chat.error, ran]).toEqual([undefined, [{ euros: 5 }]]);
+  });
+
+  test("of several calls can be edited when all of them are shown", async () => {
+    const { ran, server } = paying({ euros: 500 }, { euros: 600 });
+    const chat = chatOn(server);
+    server.holdAfter = '"tool-approval-request"';
+    const counts = new Set<number>();
+    const sent = chat.sendMessage({ text: "Pay" });
+    // The first request has arrived, and the second one has not.
+    await until(() => {
+      counts.add(requestsOf(chat).length);
+      return server.isHolding;
+    });
+    server.release();
+    await until(() => {
+      counts.add(requestsOf(chat).length);
+      return requestsOf(chat).length === 2;
+    });
+    expect([...counts]).toEqual([0, 2]);
+    for (const id of requestsOf(chat)) await approveEdited(chat, id, { euros: 5 });
+    await sent;
+    await until(() => chat.status !== "streaming" && textOf(chat.messages.at(-1)) === "Paid.");
+    expect([chat.error, ran]).toEqual([undefined, [{ euros: 5 }, { euros: 5 }]]);
+  });
 });
 
 test("reports a failed turn, and the next message goes on", async () => {

@@ -7,7 +7,7 @@
 //   process has ended is continued by the server.
 //
 // How one connection ends, and what follows
-//   `[DONE]`, or an error of the turn           the stream ends
+//   `finish`, `[DONE]`, an error of the turn    the stream ends
 //   an error of the process (it shuts down)     reconnect after the cursor
 //   end of the response without them, silence   reconnect after the cursor
 //   no response to a post, or no whole batch    the post is sent again, unless it regenerates or edits a message: those
@@ -245,7 +245,8 @@ async function* readChunks<Chunk>(
           after = id ?? after;
         }
         const accepted = batch.filter((chunk) => filter.accepts(chunk));
-        const isOver = isDone || batch.some(({ type }) => type === "error");
+        // Reading on after `finish` would request approvals again that a person has answered meanwhile.
+        const isOver = isDone || batch.some(({ type }) => type === "error" || type === "finish");
         batch = [];
         backoff.reset();
         if (accepted.length > 0) yield accepted;

@@ -52,7 +52,7 @@ export function Chat({ id, loaded }: { id: string; loaded: Message[] }) {
             if (part.state !== "approval-requested") return <pre key={index}>book_table: {part.state}</pre>;
             const { approval, toolCallId, input } = part;
             const onDecide = (next: unknown, approved: boolean) => decide(approval.id, toolCallId, next, approved);
-            return <Approval key={index} name="book_table" input={input} isBusy={isBusy} onDecide={onDecide} />;
+            return <Approval key={index} name="book_table" input={input} onDecide={onDecide} />;
           })}
         </article>
       ))}
@@ -87,24 +87,18 @@ const choicesOf = (choices: unknown): string[] => (Array.isArray(choices) ? choi
 
 type Decide = (input: unknown, approved: boolean) => void;
 
-/**
- * A call that waits for an approval, with all its arguments, which can be edited. It can be decided when the reply has
- * ended: until then, the chat would replace the edited arguments by those of the reply.
- */
-function Approval(props: { name: string; input: unknown; isBusy: boolean; onDecide: Decide }) {
-  const { name, input, isBusy, onDecide } = props;
+/** A call that waits for an approval, with all its arguments, which can be edited. */
+function Approval({ name, input, onDecide }: { name: string; input: unknown; onDecide: Decide }) {
   const [text, setText] = useState(JSON.stringify(input, null, 2));
   const edited = parse(text);
   return (
     <fieldset className="approval">
       <legend>May {name} run with these arguments?</legend>
       <textarea rows={text.split("\n").length} value={text} onChange={(event) => setText(event.target.value)} />
-      <button disabled={isBusy || edited === undefined} onClick={() => onDecide(edited, true)}>
+      <button disabled={edited === undefined} onClick={() => onDecide(edited, true)}>
         Approve
       </button>
-      <button disabled={isBusy} onClick={() => onDecide(input, false)}>
-        Deny
-      </button>
+      <button onClick={() => onDecide(input, false)}>Deny</button>
     </fieldset>
   );
 }

@@ -7,18 +7,21 @@
 //      another client changed the session in between, the submission is a conflict.
 //   3. The idempotency key follows from the wait, so an answer that is sent again returns the turn of the first one.
 //   4. Arguments that differ from those that were shown are an edit by the user. The call runs with them, after they
-//      were validated.
+//      were validated, or the answer is refused: an approval of edited arguments never runs others, and never counts as
+//      a repetition of an approval of others.
 //   5. The approval id carries the digest of what was shown. If the pending call has another one, the answer is refused
 //      with what changed (A1).
 
-import type { Json, JsonObject, PendingToolCall } from "../../../core/model/internal.ts";
+import type { Json, PendingToolCall } from "../../../core/model/internal.ts";
 import type { DecisionInput } from "../../../core/session/internal.ts";
 import type { DurableOptions, SessionView, TurnHandle } from "../../../durable/internal.ts";
 import type { CallerSessions } from "../../http/internal.ts";
 import type { UiAnswer } from "./request.ts";
 
-import { answersByReason, canonicalJson, RuntimeError, SessionError } from "../../../core/model/internal.ts";
+import { answersByReason, canonicalJson, isEdited, RuntimeError, SessionError } from "../../../core/model/internal.ts";
+import { isPlainObject } from "../../../core/model/parse/reading.ts";
 import { callChanged } from "../../../core/session/internal.ts";
+import { invalid } from "../shared/foreign-fields.ts";
 import { approvalIdOf, digestOfApproval, pendingInput } from "./parts.ts";
 
 /** The options of a turn that an answer starts. */
@@ -81,34 +84,38 @@ export async function submitAnswer(
   options: AnswerOptions,
 ): Promise<TurnHandle> {
   const view = await sessions.get(chatId, { messages: 0 });
-  const call = view === null ? null : pendingCallOf(view, keyedAnswer.answer);
-  if (view !== null && call !== null)
-    return submit(sessions, chatId, withEdit(keyedAnswer, call), { ...options, version: view.version });
+  if (view !== null && pendingCallOf(view, keyedAnswer.answer) !== null)
+    return submit(sessions, chatId, keyedAnswer, { ...options, version: view.version });
   // The call was answered in the meantime: by the same answer sent twice, or by another one.
   const acceptedTurn = await acceptedBefore(sessions, chatId, keyedAnswer, options);
   if (acceptedTurn !== null) return acceptedTurn;
-  throw new RuntimeError("conflict", {
-    message: `the call ${JSON.stringify(keyedAnswer.answer.toolCallId)} was answered by another request; load the chat again`,
+  throw answeredByAnother(keyedAnswer.answer);
+}
+
+function answeredByAnother({ toolCallId }: UiAnswer): RuntimeError {
+  return new RuntimeError("conflict", {
+    message: `the call ${JSON.stringify(toolCallId)} was answered by another request; load the chat again`,
   });
 }
 
-/** The answer with the arguments that the user edited. */
-function withEdit(keyedAnswer: KeyedAnswer, call: PendingToolCall): KeyedAnswer {
+/** The answer with the arguments that the user edited. Throws if they are not an object. */
+export function withEdit(keyedAnswer: KeyedAnswer, call: PendingToolCall): KeyedAnswer {
   const { answer } = keyedAnswer;
-  if (answer.type !== "decision" || answer.input === null) return keyedAnswer;
+  if (answer.type !== "decision" || !answer.approved || answer.input === undefined) return keyedAnswer;
   const sent = canonicalJson(answer.input);
   // A client may send back the arguments of the part, or those of the call that was shown: they differ for a call of a
   // child agent.
-  const isEdited = [pendingInput(call) ?? call.rawArguments ?? {}, call.shown.arguments].every(
-    (args) => canonicalJson(args) !== sent,
+  const areShown = [pendingInput(call) ?? call.rawArguments ?? {}, call.shown.arguments].some(
+    (args) => canonicalJson(args) === sent,
   );
-  return isEdited ? withArguments(keyedAnswer, answer.input) : keyedAnswer;
+  return areShown ? keyedAnswer : withArguments(keyedAnswer, answer.input);
 }
 
-function withArguments(keyedAnswer: KeyedAnswer, args: JsonObject): KeyedAnswer {
-  return keyedAnswer.type === "decision" && keyedAnswer.decision.type === "approve"
-    ? { ...keyedAnswer, decision: { ...keyedAnswer.decision, arguments: args } }
-    : keyedAnswer;
+function withArguments(keyedAnswer: KeyedAnswer, args: Json): KeyedAnswer {
+  if (keyedAnswer.type !== "decision" || keyedAnswer.decision.type !== "approve") return keyedAnswer;
+  const id = JSON.stringify(keyedAnswer.answer.toolCallId);
+  if (!isPlainObject(args)) throw invalid(["input"], `the edited arguments of the call ${id} must be an object`);
+  return { ...keyedAnswer, decision: { ...keyedAnswer.decision, arguments: args } };
 }
 
 /** A version that no session has: a submission for it is rejected, unless its idempotency key was accepted before. */
@@ -116,8 +123,8 @@ const impossibleVersion = -1;
 
 /**
  * The turn of an answer that was accepted before, found by its idempotency key; `null` if it was not. The call is not
- * pending any more, so whether the accepted answer had edited arguments is found out by trying: a key that is repeated
- * with other arguments is a conflict.
+ * pending any more, so the approval id says whether the arguments were edited. Throws a conflict if the call was
+ * answered otherwise, also if it was approved with other arguments.
  */
 export async function acceptedBefore(
   sessions: CallerSessions,
@@ -126,19 +133,21 @@ export async function acceptedBefore(
   options: AnswerOptions,
 ): Promise<TurnHandle | null> {
   const { answer } = keyedAnswer;
-  const input = answer.type === "decision" && answer.approved ? answer.input : null;
-  const variants = input === null ? [keyedAnswer] : [withArguments(keyedAnswer, input), keyedAnswer];
-  let conflict: unknown = null;
-  for (const variant of variants) {
-    try {
-      return await submit(sessions, chatId, variant, { ...options, version: impossibleVersion });
-    } catch (error) {
-      if (!(error instanceof RuntimeError)) throw error;
-      if (error.failure.metadata["wanted"] === impossibleVersion) return null;
-      conflict = error;
-    }
+  try {
+    return await submit(sessions, chatId, asAccepted(keyedAnswer), { ...options, version: impossibleVersion });
+  } catch (error) {
+    if (!(error instanceof RuntimeError)) throw error;
+    if (error.failure.metadata["wanted"] === impossibleVersion) return null;
+    throw error.reason === "conflict" ? answeredByAnother(answer) : error;
   }
-  throw conflict;
+}
+
+/** The answer as it would have been accepted: with the arguments, if they are not those that were shown. */
+function asAccepted(keyedAnswer: KeyedAnswer): KeyedAnswer {
+  const { answer } = keyedAnswer;
+  if (answer.type !== "decision" || !answer.approved || answer.input === undefined) return keyedAnswer;
+  const digest = digestOfApproval(answer.approvalId, answer.toolCallId);
+  return digest !== null && isEdited(digest, answer.input) ? withArguments(keyedAnswer, answer.input) : keyedAnswer;
 }
 
 function submit(

@@ -452,6 +452,37 @@ describe("approvals", () => {
     expect(paid).toHaveLength(1);
   });
 
+  test("edited arguments are refused if they are no object, or if the call was approved with others", async () => {
+    const { sessions } = playing([[call("pay", { cents: 500 })], says("Paid.")], [pay()]);
+    await all((await postUiChat(sessions, post([userMessage("m1", "Pay")]))).chunks);
+    const asked = await loaded(sessions);
+    const edited = (input: unknown) =>
+      respond(
+        asked.map((message) => ({
+          ...message,
+          parts: message.parts.map((part) => withInput(part, input)),
+        })),
+        true,
+      );
+    for (const input of [[5], "5", 5, null]) {
+      await expect(postUiChat(sessions, post(edited(input)))).rejects.toMatchObject({
+        reason: "invalid_request",
+        message: expect.stringContaining("must be an object"),
+      });
+    }
+    expect((await sessions.get("chat"))?.session.status).toBe("awaiting_tools");
+    await all((await postUiChat(sessions, post(respond(asked, true)))).chunks);
+    for (const input of [{ cents: 5 }, [5]]) {
+      await expect(postUiChat(sessions, post(edited(input)))).rejects.toMatchObject({
+        reason: expect.stringMatching(/^(?:conflict|invalid_request)$/),
+      });
+    }
+    await expect(postUiChat(sessions, post(edited({ cents: 5 })))).rejects.toThrow(
+      'the call "c0" was answered by another request; load the chat again',
+    );
+    expect(paid).toEqual([{ cents: 500 }]);
+  });
+
   test("a repeated approval is accepted once and streams the turn each time", async () => {
     const { sessions, server, adapter } = playing([[call("pay", { cents: 1 })], says("Paid.")], [pay()]);
     const chat = chatWith(server, byApproval);

@@ -37,11 +37,13 @@ import {
   noPendingApproval,
   keyedAnswerOf,
   pendingCallOf,
+  withEdit,
 } from "./answers.ts";
 import { currentBranch, forkBefore, noChat } from "./branches.ts";
 import { uiMessages } from "./history.ts";
 import { findNewest, replayBatches, runningTurn, threadOf, turnStartIndex } from "./newest.ts";
 import { failureText, isToolPart } from "./parts.ts";
+import { requestChunks } from "./replay.ts";
 import { defaultUiLimits, readUiPost } from "./request.ts";
 import { UiTranslator } from "./translator.ts";
 
@@ -324,8 +326,9 @@ async function postAnswers(
   let turn: TurnHandle | null = null;
   for (const uiAnswer of answers) {
     const keyedAnswer = keyedAnswerOf(uiAnswer, by);
-    if (pendingCallOf(view, uiAnswer) !== null) {
-      submissions.push(keyedAnswer);
+    const call = pendingCallOf(view, uiAnswer);
+    if (call !== null) {
+      submissions.push(withEdit(keyedAnswer, call));
       continue;
     }
     // A pending call of the same id with another wait is not the call that was answered.
@@ -382,7 +385,7 @@ const waitingFinish: UiChunk = { type: "finish", finishReason: "tool-calls" };
 
 /**
  * The stream for a message that was accepted without starting a turn, because calls are still pending: it repeats the
- * open question, if there is one.
+ * open question and the requests for approvals, if there are any.
  */
 async function noTurnStarted(sessions: CallerSessions, chatId: string, turn: TurnHandle): Promise<UiStream> {
   const { sessionId } = turn;
@@ -394,7 +397,7 @@ async function noTurnStarted(sessions: CallerSessions, chatId: string, turn: Tur
   async function* chunks() {
     yield [startChunk];
     if (newest !== null && openMessage !== null) yield* replayBatches(sessions, sessionId, newest);
-    yield [waitingFinish];
+    yield [waitingFinish, ...requestChunks(openMessage?.parts ?? [])];
   }
   return { chatId, turn, chunks: chunks(), cursor: noCursor };
 }

@@ -1,4 +1,8 @@
-// The last chunks of a turn: failure, abort, and finish with reason, usage and session status.
+// The last chunks of a turn: failure, abort, finish with reason, usage and session status, and requests for approvals.
+//
+// Requests for approvals are the last chunks that change the message. Each chunk makes the client replace the whole
+// message by what it has received, so a chunk after a request would undo the arguments that a person has edited
+// meanwhile, and an approval would run the original ones.
 
 import type { ChatResult, Failure, FinishReason, SessionStatus } from "../../../core/model/internal.ts";
 import type { TurnEnd } from "../../../durable/internal.ts";
@@ -13,13 +17,14 @@ import { failureText } from "./parts.ts";
  * disconnected and the stream has no end.
  *
  * A client with `sendAutomaticallyWhen` posts the message again if the calls of its last step are answered. If the turn
- * has ended after such a step (`lastStepHasCalls`), an empty step follows it.
+ * has ended after such a step (`lastStepHasCalls`), an empty step follows it. `requests`: those for approvals.
  */
 export function endingChunks(
   turnId: string,
   result: ChatResult | null,
   end: TurnEnd | null,
   lastStepHasCalls: boolean,
+  requests: readonly UiChunk[],
 ): readonly UiChunk[] {
   const { outcome, haltedReason, usage, finalResponse } = result ?? end ?? {};
   if (outcome === undefined || haltedReason === undefined || usage === undefined) return [];
@@ -31,22 +36,24 @@ export function endingChunks(
   const finishReason = finishReasonOf(status, finalResponse?.finishReason ?? null);
   return [
     ...(lastStepHasCalls && finishReason !== "tool-calls" && finishReason !== "error" ? emptyStep : []),
-    ...(failure === null ? [] : failureChunks(failure, messageMetadata)),
+    ...(failure === null ? [] : [metadataChunk(messageMetadata), ...requests, errorChunk(failure)]),
     ...(outcome.type === "cancelled"
       ? [{ type: "abort", reason: outcome.evidence.reason ?? "cancelled" } as const]
       : []),
     { type: "finish", finishReason, messageMetadata },
+    ...(failure === null ? requests : []),
   ];
 }
 
 const emptyStep: readonly UiChunk[] = [{ type: "start-step" }, { type: "finish-step" }];
 
 /** The client stops reading at an `error` chunk, so the metadata is sent before it. */
-function failureChunks(failure: Failure, messageMetadata: UiMetadata): readonly UiChunk[] {
-  return [
-    { type: "message-metadata", messageMetadata },
-    { type: "error", errorText: failureText(failure) },
-  ];
+function metadataChunk(messageMetadata: UiMetadata): UiChunk {
+  return { type: "message-metadata", messageMetadata };
+}
+
+function errorChunk(failure: Failure): UiChunk {
+  return { type: "error", errorText: failureText(failure) };
 }
 
 /** The failure of the turn; `null` if it did not fail. */

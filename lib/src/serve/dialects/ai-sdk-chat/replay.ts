@@ -8,8 +8,8 @@ import { deniedChunk, requestChunk } from "./chunks.ts";
 import { isToolPart } from "./parts.ts";
 
 /**
- * The chunks of a message, or of steps of it, without its `start` and `finish`. `partsBefore`: the number of parts of
- * the steps before.
+ * The chunks of a message, or of steps of it, without its `start` and `finish`, and without the requests for approvals,
+ * which follow `finish` ({@link requestChunks}). `partsBefore`: the number of parts of the steps before.
  */
 export function replayChunks({ id, parts }: Pick<UiMessage, "id" | "parts">, partsBefore = 0): readonly UiChunk[] {
   const chunks: UiChunk[] = [];
@@ -51,9 +51,15 @@ export function replayChunks({ id, parts }: Pick<UiMessage, "id" | "parts">, par
   return chunks;
 }
 
+/** The requests for the approvals that parts of a message wait for. */
+export function requestChunks(parts: UiMessage["parts"]): readonly UiChunk[] {
+  return parts
+    .filter(isToolPart)
+    .flatMap((part) => (part.state === "approval-requested" ? [requestChunk(part.toolCallId, part.approval)] : []));
+}
+
 /**
- * The chunks that bring a new call to the state of the part. The SDK derives the state from them: input, then request
- * or output. A call that is approved is sent as running: a request without a response would ask the user again.
+ * The chunks that bring a new call to the state of the part. The SDK derives the state from them: input, then output. A call that is approved is sent as running: a request without a response would ask the user again.
  */
 function toolChunks(part: UiToolPart): readonly UiChunk[] {
   const { toolCallId, input, toolMetadata, providerExecuted } = part;
@@ -67,10 +73,9 @@ function toolChunks(part: UiToolPart): readonly UiChunk[] {
   };
   switch (part.state) {
     case "input-available":
+    case "approval-requested":
     case "approval-responded":
       return [available];
-    case "approval-requested":
-      return [available, requestChunk(toolCallId, part.approval)];
     case "output-available":
       return [available, { type: "tool-output-available", toolCallId, output: part.output }];
     case "output-error":

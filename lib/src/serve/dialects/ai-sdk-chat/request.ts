@@ -5,7 +5,7 @@
 // Files are data URLs in base64 or https URLs. Which of them are accepted, content-policy.ts says, also for files in
 // results of tools.
 
-import type { Json, JsonObject, UserMessage, UserPart } from "../../../core/model/internal.ts";
+import type { Json, UserMessage, UserPart } from "../../../core/model/internal.ts";
 import type { ContentPolicy } from "../../http/internal.ts";
 import type { Fields, Place } from "../shared/foreign-fields.ts";
 
@@ -41,8 +41,8 @@ export type UiAnswer =
       readonly approvalId: string;
       readonly approved: boolean;
       readonly reason: string | null;
-      /** The arguments that the client shows, which the user may have edited; `null` if they are not an object. */
-      readonly input: JsonObject | null;
+      /** The arguments that the client shows, which the user may have edited; `undefined`: the part has none. */
+      readonly input: Json | undefined;
     }
   | {
       readonly type: "result";
@@ -219,9 +219,8 @@ function answerIn(part: Fields, place: Place, limits: UiLimits, policy: ContentP
       if (reason !== null && typeof reason !== "string") throw invalid([...at, "reason"], "must be a string");
       if (reason !== null && reason.length > limits.textLength) throw invalid([...at, "reason"], "is too long");
       const approvalId = textAt(approval, "id", at);
-      const input = part["input"] === undefined ? null : jsonAt(part["input"], place, "input");
-      const editedInput = isPlainObject(input) ? input : null;
-      return [{ type: "decision", toolCallId, approvalId, approved, reason, input: editedInput }];
+      const input = part["input"] === undefined ? undefined : jsonAt(part["input"], place, "input");
+      return [{ type: "decision", toolCallId, approvalId, approved, reason, input }];
     }
     case "output-available": {
       if (part["preliminary"] === true) return [];

@@ -23,8 +23,8 @@
 //   warning                         data-warning (transient: not part of the message)
 //   step_reset (discarded)          reset-step; data-step-reset for version 6 of the SDK
 //   step_completed                  tool-output-error for calls that were not run, finish-step
-//   chat_completed                  approval requests and questions of pending calls
-//   end of the turn                 error, abort, finish (ending.ts)
+//   chat_completed                  questions of pending calls
+//   end of the turn                 error, abort, finish, requests for approvals (ending.ts)
 //
 // `TurnView` folds the events of a reply (core/model/turn/turn-view.ts), so live events may be missing or repeated for
 // a reader that joins late or reconnects; stored events alone result in the same message.
@@ -86,6 +86,8 @@ export class UiTranslator {
   #step = 0;
   /** The reply of the open step; `null` if no step is open. */
   #reply: ReplyBlocks | null = null;
+  /** The requests for approvals of the calls that the turn left pending. */
+  #requests: readonly UiChunk[] = [];
   /** The result of the turn; events after it are ignored. */
   #result: ChatResult | null = null;
   /** Whether the newest step of the message has calls, other than those that the provider executes. */
@@ -146,7 +148,7 @@ export class UiTranslator {
   /** The chunks that end the stream. `end` is the stored end of the turn; `null` if the reader was disconnected. */
   end(end: TurnEnd | null): readonly UiChunk[] {
     const turnId = this.#turnId ?? end?.turnId ?? "";
-    return [...this.#finishStep(), ...endingChunks(turnId, this.#result, end, this.#lastStepHasCalls)];
+    return [...this.#finishStep(), ...endingChunks(turnId, this.#result, end, this.#lastStepHasCalls, this.#requests)];
   }
 
   /** The chunks of a change of the reply. */
@@ -382,7 +384,7 @@ export class UiTranslator {
     });
   }
 
-  /** The turn has ended: closes calls without a result and requests answers to pending ones. */
+  /** The turn has ended: closes calls without a result, shows pending ones, and asks the open question. */
   #completed(result: ChatResult): readonly UiChunk[] {
     this.#result = result;
     const turnId = this.#turnId ?? "";
@@ -400,7 +402,7 @@ export class UiTranslator {
       const input = pendingInput(call);
       if (input !== null && canonicalJson(input) !== canonicalJson(args))
         chunks.push({ type: "tool-input-available", toolCallId, toolName: name, input });
-      chunks.push(requestChunk(toolCallId, approvalOf(turnId, call)));
+      this.#requests = [...this.#requests, requestChunk(toolCallId, approvalOf(turnId, call))];
     }
     const asked = pending.find(({ reason }) => reason === "question") ?? null;
     const question = result.pendingQuestion ?? asked?.question ?? null;

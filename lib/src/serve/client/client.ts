@@ -55,7 +55,7 @@ import { Backoff } from "./backoff.ts";
 import { isNotFound } from "./errors.ts";
 import { eventIterable, eventStreamAt, readFrames } from "./event-reader.ts";
 import { call, pathOf, query, senderOf } from "./requests.ts";
-import { readJson, readNothing, send, unexpectedResponse } from "./sender.ts";
+import { readJson, readJsonOrNull, readNothing, send, unexpectedResponse } from "./sender.ts";
 import { clientTurn } from "./turn.ts";
 
 /**
@@ -114,7 +114,13 @@ export function createClient(options: ClientOptions): EverturnClient {
     cancel: async (id, options) => (await call(sender, turns.cancel, [id], options)).result,
 
     get: async (id, options = {}) => {
-      const view = await call(sender, sessions.getSession, [id], options).catch(orNull);
+      const view = await call(
+        sender,
+        sessions.getSession,
+        [id],
+        { ...options, optional: true },
+        { read: readJsonOrNull<SessionView> },
+      );
       return view === null ? null : withOlderMessages(sender, id, view, options);
     },
     chat: async (id, options) => {
@@ -162,12 +168,6 @@ function textOrMessage(message: Parameters<EverturnClient["send"]>[1]) {
 /** The input of a session: text, or a list of messages. */
 function textOrMessages(input: Parameters<EverturnClient["start"]>[0]) {
   return typeof input === "object" && "role" in input ? [input] : input;
-}
-
-/** `null` for a session that does not exist; rethrows other errors. */
-function orNull(error: unknown): null {
-  if (isNotFound(error)) return null;
-  throw error;
 }
 
 async function deleteSession(sender: Sender, id: string, options: CallOptions | undefined): Promise<void> {

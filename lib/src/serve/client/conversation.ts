@@ -48,8 +48,9 @@ export type ConversationOptions = {
 /** What a conversation shows at one time. */
 export type ConversationSnapshot = {
   /**
-   * `reconnecting`: the server cannot be reached, see `error`. `gone`: there is no such session; `reconnect` looks
-   * again. `idle`: there is no subscriber.
+   * `live`: what is shown is the session as the server has it; a session that does not exist yet is an empty
+   * conversation, which the first message starts. `reconnecting`: the server cannot be reached, see `error`. `gone`: the
+   * session was deleted; `reconnect` looks again. `idle`: there is no subscriber.
    */
   readonly connection: "idle" | "loading" | "live" | "reconnecting" | "gone";
   /** Why the store is reconnecting; otherwise `null`. */
@@ -64,7 +65,7 @@ export type ConversationSnapshot = {
   readonly pending: readonly PendingToolCall[];
   /** The question that the session asks; `null`: none. `answer` answers it. */
   readonly question: string | null;
-  /** The session as it was last read; `null`: not read yet. */
+  /** The session as it was last read; `null`: it was not read yet, or does not exist. */
   readonly session: SessionView | null;
 };
 
@@ -136,7 +137,8 @@ export function conversation(client: EverturnClient, id: string, options: Conver
         });
         if (signal.aborted) return;
         const turn = read?.openTurn ?? null;
-        [session, error, connection] = [read, null, read === null ? "gone" : "live"];
+        const isGone = read === null && (session !== null || connection === "gone");
+        [session, error, connection] = [read, null, isGone ? "gone" : "live"];
         if (turn === null) open = null;
         else if (turn.turnId !== open?.turnId) open = { turnId: turn.turnId, view: new TurnView(), cursor: null };
         if (read === null) position = null;

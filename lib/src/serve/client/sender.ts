@@ -94,6 +94,11 @@ export async function readJson<T>(response: Response, request: ApiRequest): Prom
   }
 }
 
+/** Reads a JSON value; `null` for a response without one (204). */
+export async function readJsonOrNull<T>(response: Response, request: ApiRequest): Promise<T | null> {
+  return response.status === 204 ? null : readJson<T>(response, request);
+}
+
 /** Discards the body. */
 export async function readNothing(response: Response): Promise<void> {
   await response.body?.cancel();

@@ -126,6 +126,15 @@ export function json<N extends keyof Results>(name: N, statuses: Statuses): Answ
   return { responses: responsesOf(statuses, { content: { "application/json": resultRef(name).schema } }) };
 }
 
+/** A JSON response with this result, or one without a body: there is none. */
+export function jsonOrNothing<N extends keyof Results>(
+  name: N,
+  found: Statuses,
+  none: Statuses,
+): Answers<Results[N] | null> {
+  return { responses: { ...json(name, found).responses, ...responsesOf(none) } };
+}
+
 /** Responses without a body. */
 export function nothing(statuses: Statuses): Answers<void> {
   return { responses: responsesOf(statuses) };

@@ -2,12 +2,13 @@
 // `after`, or `null` on the last page.
 
 import { sessionFilterStatuses } from "../../core/model/internal.ts";
-import { get, json, nothing, post, remove } from "./operation.ts";
+import { get, json, jsonOrNothing, nothing, post, remove } from "./operation.ts";
 import {
   countQuery,
   countSchema,
   enumQuery,
   enumSchema,
+  flagQuery,
   objectSchema,
   optionalField,
   stringSchema,
@@ -52,8 +53,12 @@ export const sessionOperations = {
         "The number of newest messages to return. Fewer are returned if they would be larger than a page.",
         { minimum: 0, default: 100 },
       ),
+      optional: flagQuery(
+        "`true`: respond with 204 instead of 404 if there is no such session. The console of a browser shows every 404 as an error.",
+        { default: false },
+      ),
     },
-    answers: json("SessionView", { 200: "The session." }),
+    answers: jsonOrNothing("SessionView", { 200: "The session." }, { 204: "`optional`: there is no such session." }),
   }),
   listMessages: get("/sessions/{id}/messages", {
     scope: "read",

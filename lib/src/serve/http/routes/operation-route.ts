@@ -166,8 +166,10 @@ const answers: { readonly [Use in Uses]: (handled: Handled<Use>) => Promise<Resp
   },
 };
 
-function valueResponse(value: object | undefined, status: number): Response {
+/** `null`: what a request asks for does not exist, which it allows. */
+function valueResponse(value: object | null | undefined, status: number): Response {
   if (value instanceof Response) return value;
+  if (value === null) return new Response(null, { status: 204 });
   return value === undefined ? new Response(null, { status }) : json(value, status);
 }
 

@@ -63,8 +63,10 @@ export const sessionImplementations: Implementations<typeof sessionOperations> =
     const isFiltered = Object.keys(filter).length > 0 || request.runtime === null;
     return boundedPage(request, { isFiltered }, (part) => request.sessions.list({ ...part, ...filter }));
   },
-  getSession: async ({ sessions, query: { messages = 100 }, param, limits: { pageSize, pageLength } }) => {
+  getSession: async ({ sessions, query: { messages = 100, optional = false }, param, limits }) => {
+    const { pageSize, pageLength } = limits;
     const view = await sessions.get(param("id"), { messages: Math.min(messages, pageSize), maxLength: pageLength });
+    if (view === null && optional) return null;
     if (view === null) throw noSession(param("id"));
     // The context is data of the operator for tool handlers; callers do not see it.
     return { ...view, session: { ...view.session, context: {} } };

@@ -126,7 +126,7 @@ export {
 } from "./tool/pending.ts";
 export { UniqueCallIds } from "./tool/unique-call-ids.ts";
 export type { ToolControl } from "./tool/tool-outcome.ts";
-export { toolFailureText, toolOutcomeParts, toolOutcomeStatus } from "./tool/tool-outcome.ts";
+export { toolFailureText, toolOutcomeParts, toolOutcomeStatus, unknownToolText } from "./tool/tool-outcome.ts";
 export type { ProgramValue, ToolValue } from "./tool/tool-value.ts";
 export {
   decodeToolValue,

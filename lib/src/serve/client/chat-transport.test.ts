@@ -138,14 +138,10 @@ async function until(done: () => boolean): Promise<void> {
 const textOf = (message: UIMessage | undefined) =>
   message?.parts.reduce((all, part) => (part.type === "text" ? all + part.text : all), "") ?? "";
 
-/**
- * The parts of a message without ids and digests, which differ from session to session, and without progress, which is
- * not stored: a reader that is disconnected meanwhile does not get it.
- */
+/** The parts of a message without ids and digests, which differ from session to session. */
 function shown(message: UIMessage | undefined): unknown {
-  const parts = message?.parts.filter(({ type }) => type !== "data-tool-progress") ?? [];
   return JSON.parse(
-    JSON.stringify(parts)
+    JSON.stringify(message?.parts ?? [])
       .replaceAll(/turn-[0-9a-f]+/g, "turn")
       .replaceAll(/[0-9a-f]{84}/g, "digest"),
   );

@@ -5,6 +5,7 @@ import type { HaltedReason, Json, JsonObject, SessionStatus, Usage, Warning } fr
 /** The parts of this library in a chat of the AI SDK, for its `UIMessage`: `data-question` and the others. */
 export type UiData = {
   readonly question: UiQuestion;
+  /** For `onData` only: what a running tool reports. */
   readonly "tool-progress": UiProgress;
   readonly "steering-message": UiSteeringMessage;
   /** For version 6 only: the parts of the step before it are withdrawn. */

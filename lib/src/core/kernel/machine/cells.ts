@@ -11,7 +11,7 @@ import type { CodeCalls, CodeFailed, CodeFinished, ToolReturned, ToolWaits } fro
 import type { CodeCells, TransitionBuilder } from "./transition-builder.ts";
 import type { BegunCell, Cell, CompletedToolCall, SlottedCall, Turn } from "./turn.ts";
 
-import { runtimeFailure } from "../../model/internal.ts";
+import { runtimeFailure, unknownToolText } from "../../model/internal.ts";
 import { cellBrokenOff, cellNote } from "../protocol/cell-note.ts";
 import { ending } from "../protocol/ending.ts";
 import { haltOf, questionMessage, waitingOutcome, waitOf } from "../protocol/halts.ts";
@@ -105,7 +105,7 @@ function immediateResult(
   const id = callEffectId(turn, slot);
   const spec = turn.environment.tools.find(({ name }) => name === call.name);
   if (spec === undefined) {
-    return toolReturned(id, unrunOutcome(call, "not_found", `there is no tool named ${call.name}`));
+    return toolReturned(id, unrunOutcome(call, "not_found", unknownToolText(call.name)));
   }
   if (!spec.manual || decision !== null) return null;
   return toolWaits(id, "manual");

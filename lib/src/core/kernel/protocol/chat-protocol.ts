@@ -29,7 +29,7 @@ import type { CompletedToolCall, StepEnd } from "../machine/turn.ts";
 import type { ProtocolDriver, TurnProtocol, UnitTurnProtocol } from "./protocol.ts";
 import type { Context, DriverAction } from "./shared-actions.ts";
 
-import { adapterFailure, engineFailure, normalizeContent } from "../../model/internal.ts";
+import { adapterFailure, engineFailure, normalizeContent, unknownToolText } from "../../model/internal.ts";
 import { toolEffectId } from "../machine/turn.ts";
 import { ending, outcomeOfText } from "./ending.ts";
 import { haltOf, pendingCall, questionMessage, waitingOutcome, waitOf } from "./halts.ts";
@@ -148,7 +148,7 @@ function onUnknown(
   });
   const answers = calls.map((call, slot) =>
     specOf(context, call) === undefined
-      ? unrun(context, call, slot, "not_found", `there is no tool named ${call.name}`)
+      ? unrun(context, call, slot, "not_found", unknownToolText(call.name))
       : unrun(context, call, slot, "not_run", "another call of this reply names an unknown tool"),
   );
   return [
@@ -187,7 +187,7 @@ function answerAndContinue(
       ? [
           {
             slot,
-            answer: unrun(context, call, slot, "not_found", `there is no tool named ${call.name}`),
+            answer: unrun(context, call, slot, "not_found", unknownToolText(call.name)),
           },
         ]
       : [],

@@ -78,6 +78,9 @@ export function toolOutcomeParts(outcome: ToolOutcome): readonly UserPart[] {
   }
 }
 
+/** What the model reads of a call whose tool the engine does not have. No performer has run it. */
+export const unknownToolText = (name: string): string => `there is no tool named ${name}`;
+
 /** Returns the status of the tool message that answers a call with this outcome. */
 export function toolOutcomeStatus(outcome: ToolOutcome): ToolMessageStatus {
   switch (outcome.type) {

@@ -154,8 +154,11 @@ describe("a conversation", () => {
       [[{ type: "text", text: "Looking." }, call("look", { at: 1 }, "a"), call("broken", {}, "b")], says("Seen.")],
       [look, broken],
     );
-    const chat = chatWith(server);
+    const reported: unknown[] = [];
+    const chat = chatWith(server, { onData: (part) => void reported.push(part) });
     await chat.sendMessage({ text: "Look" });
+    const progress = { toolCallId: "a", toolName: "look", progress: { percent: 50 } };
+    expect(reported).toEqual([{ type: "data-tool-progress", data: progress, transient: true }]);
     expect(chat.messages[1]?.parts).toMatchObject([
       { type: "step-start" },
       { type: "text", text: "Looking." },
@@ -166,12 +169,11 @@ describe("a conversation", () => {
         state: "output-error",
         errorText: "handler_raised: the tool failed (error of call b)",
       },
-      { type: "data-tool-progress", data: { toolCallId: "a", toolName: "look", progress: { percent: 50 } } },
       { type: "step-start" },
       { type: "text", text: "Seen." },
     ]);
     const [, again] = await loaded(sessions);
-    const shown = chat.messages[1]?.parts.filter(({ type }) => type !== "data-tool-progress") ?? [];
+    const shown = chat.messages[1]?.parts ?? [];
     expect(plainMessage(again)).toMatchObject({ id: chat.messages[1]?.id, parts: shown.map(withoutUndefined) });
     await expect(validateUIMessages({ messages: await loaded(sessions) })).resolves.toHaveLength(2);
   });
@@ -308,13 +310,7 @@ describe("a conversation", () => {
     await chat.sendMessage({ text: "Go" });
     expect(server.exchanges[0]?.chunks.some(({ type }) => type === resetType)).toBe(true);
     expect(chat.error).toBeUndefined();
-    expect(partsOf(chat.messages[1]).filter((type) => type !== "data-tool-progress")).toEqual([
-      "step-start",
-      "text",
-      "tool-look",
-      "step-start",
-      "text",
-    ]);
+    expect(partsOf(chat.messages[1])).toEqual(["step-start", "text", "tool-look", "step-start", "text"]);
     expect(uiMessageText(chat.messages[1])).toBe("Good.Done.");
   });
 
@@ -922,7 +918,7 @@ describe("a connection", () => {
       2,
       "One two three.",
     ]);
-    expect(chat.messages.map(withoutProgress).map(plainOf)).toEqual((await loaded(sessions)).map(plainMessage));
+    expect(chat.messages.map(plainOf)).toEqual((await loaded(sessions)).map(plainMessage));
     expect(await resumeUiChat(sessions, "chat")).toBeNull();
   });
 
@@ -1136,8 +1132,4 @@ function withOutput(message: UIMessage, toolCallId: string, output: unknown, tur
         : part,
     ),
   };
-}
-
-function withoutProgress({ parts, ...rest }: UIMessage): UIMessage {
-  return { ...rest, parts: parts.filter(({ type }) => type !== "data-tool-progress") };
 }

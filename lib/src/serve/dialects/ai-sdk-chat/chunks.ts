@@ -49,12 +49,12 @@ export type UiChunk =
     }
   | { readonly type: "tool-output-error"; readonly toolCallId: string; readonly errorText: string }
   | { readonly type: "tool-output-denied"; readonly toolCallId: string }
-  | { readonly type: "data-tool-progress"; readonly id: string; readonly data: UiProgress }
   | { readonly type: "data-question"; readonly id: string; readonly data: UiQuestion }
   | { readonly type: "data-steering-message"; readonly id: string; readonly data: UiSteeringMessage }
   /** The parts of the step before it are withdrawn. Sent in place of `reset-step` to clients of version 6. */
   | { readonly type: "data-step-reset"; readonly id: string; readonly data: JsonObject }
-  /** For `onData` of the client only: a transient chunk does not become a part of the message. */
+  /** For `onData` of the client only: a transient chunk does not become a part of the message. Progress is not stored. */
+  | { readonly type: "data-tool-progress"; readonly data: UiProgress; readonly transient: true }
   | { readonly type: "data-warning"; readonly data: Warning; readonly transient: true }
   | { readonly type: "message-metadata"; readonly messageMetadata: UiMetadata }
   | { readonly type: "error"; readonly errorText: string }

@@ -1,10 +1,10 @@
 // What a page shows of a turn live, and after it was loaded again: the same messages.
 
 import type { UIMessage } from "ai";
-import type { FakeScript, Tool } from "everturn";
+import type { FakeScript, Tool, ToolContext } from "everturn";
 
 import { lastAssistantMessageIsCompleteWithApprovalResponses } from "ai";
-import { askUser, engine, fail, fake, finish, halt, tool } from "everturn";
+import { askUser, engine, fail, fake, finish, halt, tool, askAndResume } from "everturn";
 import { memoryStorage, runtime } from "everturn/runtime";
 import { expect, test } from "vitest";
 
@@ -22,7 +22,7 @@ type Case = {
 const schema = { type: "object" };
 const calls = (...names: readonly string[]): FakeScript =>
   names.map((name, index) => ({ type: "tool_call", id: `c${index}`, name, arguments: { at: index } }));
-const returning = (name: string, handler: () => unknown, rest: object = {}): Tool =>
+const returning = (name: string, handler: (input: unknown, run: ToolContext) => unknown, rest: object = {}): Tool =>
   tool({ name, description: "Returns.", schema, handler, ...rest });
 const approvalOf = (chat: Chat): string => {
   const part = chat.messages.at(-1)?.parts.find((item) => "approval" in item && item.state === "approval-requested");
@@ -99,6 +99,20 @@ const cases: { readonly [name: string]: Case } = {
     tools: [returning("ask", () => askUser("Really?", { answerAs: "tool_result", choices: ["yes", "no"] }))],
     play: (chat) => chat.sendMessage({ text: "Yes" }),
   },
+  "an open question that resumes the tool": {
+    scripts: [calls("ask")],
+    tools: [returning("ask", () => askAndResume("Which one?", { opts: { choices: ["a", "b"] } }))],
+  },
+  "a tool that reports progress": {
+    scripts: [calls("look"), says("Seen.")],
+    tools: [
+      returning("look", (_, { progress }) => {
+        progress({ percent: 50 });
+        return "seen";
+      }),
+    ],
+  },
+  "a tool that does not exist": { scripts: [calls("missing"), says("Sorry.")] },
   "a call that waits for an approval": { scripts: [calls("pay")], tools: [pay] },
   "a call that was approved": {
     scripts: [calls("pay"), says("Done.")],

@@ -16,7 +16,13 @@ import type {
 } from "../../../core/model/internal.ts";
 import type { UiFilePart, UiQuestion, UiSteeringMessage, UiTextPart } from "../../contract/internal.ts";
 
-import { decodeToolValue, errorFromFailure, isAttachment, textOrPlaceholder } from "../../../core/model/internal.ts";
+import {
+  decodeToolValue,
+  errorFromFailure,
+  isAttachment,
+  textOrPlaceholder,
+  unknownToolText,
+} from "../../../core/model/internal.ts";
 import { isPlainObject } from "../../../core/model/parse/reading.ts";
 import { failureOf, publicToolMessage } from "../../http/internal.ts";
 
@@ -166,7 +172,8 @@ export function resultOfMessage({ content: storedContent, status, code, toolCall
       return { type: "output", output: displayContent(content) };
     case "failure":
     case "not_run":
-      if (code === "not_run") return { type: "error", errorText: notRunText };
+      if (code === "not_run" || (code === "not_found" && isUnknownTool(content)))
+        return { type: "error", errorText: notRunText };
       if (code === "denied") return { type: "denied", reason: errorMessageOf(content) };
       return {
         type: "error",
@@ -232,6 +239,11 @@ function parseIfJson(text: string): Json {
   } catch {
     return text;
   }
+}
+
+/** Is this the answer to a call of an unknown tool? A turn has no event for it: a reader of the stream sees that it did not run. */
+function isUnknownTool(content: ToolMessage["content"]): boolean {
+  return errorMessageOf(content).startsWith(unknownToolText(""));
 }
 
 /** The message of a failure, without the formatting for the model. */

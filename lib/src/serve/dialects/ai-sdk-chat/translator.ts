@@ -16,7 +16,7 @@
 //   call_started, arguments         tool-input-start, tool-input-delta, while the reply is received
 //   call, part, reply               tool-input-available for each call, files, results of provider-executed tools, ends
 //                                   of blocks
-//   tool_progress                   data-tool-progress
+//   tool_progress                   data-tool-progress (transient: not part of the message, because it is not stored)
 //   tool_result_encoded, tool_halt  tool-output-available or tool-output-error, also for a denial by policy
 //   tool_execution_completed        the same for a call of code, whose result the model is not shown
 //   input_accepted (steering)       data-steering-message
@@ -201,10 +201,7 @@ export class UiTranslator {
       case "tool_progress": {
         const { id, name, progress } = event;
         const data: UiProgress = { toolCallId: id, toolName: name, progress };
-        return [
-          ...this.#ensureCall(id, name, {}),
-          { type: "data-tool-progress", id: `${this.#turnId ?? ""}/${this.#step}/${id}`, data },
-        ];
+        return [...this.#ensureCall(id, name, {}), { type: "data-tool-progress", data, transient: true }];
       }
       case "tool_execution_completed": {
         const ensured = this.#ensureCall(event.id, event.name, {});

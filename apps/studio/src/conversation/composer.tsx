@@ -5,14 +5,17 @@ import type { UserInput } from "../data/types.ts";
 import type { Attachment, BusyPolicy } from "./attachments.ts";
 import type { ClipboardEvent, DragEvent, ReactNode } from "react";
 
+import { user } from "everturn/model";
 import { useId, useRef, useState } from "react";
 
 import { useConnection } from "../data/connection.tsx";
 import { refreshSession } from "../data/session-feed.ts";
+import { shownTenant } from "../route.ts";
 import { Button, IconButton } from "../shell/button.tsx";
+import { useKeptText } from "../shell/draft.ts";
 import { notifyError } from "../shell/toasts.tsx";
 import { messageContent, maxFileText, readAttachment } from "./attachments.ts";
-import { useConversationPart } from "./use-conversation.ts";
+import { useConversationPart, useConversationStore } from "./use-conversation.ts";
 
 /** What a message does while a turn runs. */
 const policies = {
@@ -23,6 +26,7 @@ const policies = {
 
 export function Composer(): ReactNode {
   const { client } = useConnection();
+  const { steer } = useConversationStore();
   const sessionId = useConversationPart((state) => state.sessionId);
   const isRunning = useConversationPart(({ head }) => {
     const status = head?.openTurn?.status;
@@ -30,7 +34,7 @@ export function Composer(): ReactNode {
   });
   const question = useConversationPart(({ head }) => head?.session.pendingQuestion ?? null);
   const pendingCount = useConversationPart(({ head }) => head?.session.pendingToolCalls.length ?? 0);
-  const [text, setText] = useState("");
+  const [text, setText] = useKeptText(`message ${shownTenant() ?? ""} ${sessionId}`);
   const [files, setFiles] = useState<readonly Attachment[]>([]);
   const [policy, setPolicy] = useState<BusyPolicy>("steer");
   const [isSending, setSending] = useState(false);
@@ -54,13 +58,19 @@ export function Composer(): ReactNode {
   const send = async (): Promise<void> => {
     if (isEmpty || isSending) return;
     setSending(true);
+    const message: UserInput = { role: "user", content: messageContent(text, files) };
+    const settle = isRunning && policy === "steer" ? steer(user(message.content)) : null;
+    // What is typed from here on belongs to the next message.
+    setText(() => "");
+    setFiles([]);
     try {
-      const message: UserInput = { role: "user", content: messageContent(text, files) };
       await client.send(sessionId, message, { whenBusy: isRunning ? policy : "steer" });
-      setText("");
-      setFiles([]);
+      settle?.(true);
       refreshSession(client, sessionId);
     } catch (error) {
+      settle?.(false);
+      setText((typed) => (typed === "" ? text : `${text}\n${typed}`));
+      setFiles((attached) => [...files, ...attached]);
       notifyError(error);
     } finally {
       setSending(false);
@@ -115,7 +125,7 @@ export function Composer(): ReactNode {
           dir="auto"
           placeholder={hint}
           value={text}
-          onChange={(event) => setText(event.target.value)}
+          onChange={({ target: { value } }) => setText(() => value)}
           onPaste={paste}
           onKeyDown={(event) => {
             if (event.key === "Escape") event.currentTarget.blur();

@@ -12,6 +12,7 @@ import { pathOf } from "../sessions/session-label.ts";
 import { Button } from "../shell/button.tsx";
 import { attempt, notify } from "../shell/toasts.tsx";
 import { FailureCard } from "./failure-card.tsx";
+import { MessageContent } from "./message-content.tsx";
 import { PendingForm } from "./pending-form.tsx";
 import { waitingCallsOf } from "./session-store.ts";
 import { useConversation } from "./use-conversation.ts";
@@ -59,6 +60,15 @@ export function ConversationTail(): ReactNode {
           </div>
           <PendingForm pending={pending} hasQuestion={!isLastText(state, pending.question)} />
         </section>
+      ))}
+      {state.steered.map(({ message, isSent }, index) => (
+        <article key={index} className="msg user steered" aria-label="Message that waits for the next step">
+          <div className="who">user</div>
+          <div className="msg-body">
+            <MessageContent message={message} />
+            <p className="muted">{isSent ? "Sent. The turn reads it before its next step." : "Sending…"}</p>
+          </div>
+        </article>
       ))}
       {turn !== null && turn.open === null && !turn.hasEnded && !isParked && (
         <p className="working" role="status">

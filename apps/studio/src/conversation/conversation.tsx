@@ -3,12 +3,13 @@
 
 import type { SessionRoute } from "../route.ts";
 import type { ConversationState, LiveItem, WaitingCall } from "./session-store.ts";
+import type { Following } from "./use-follow.ts";
 import type { VirtualItem, Virtualizer } from "@tanstack/react-virtual";
 import type { Message } from "everturn";
 import type { ReactNode, RefObject } from "react";
 
 import { defaultRangeExtractor, useVirtualizer } from "@tanstack/react-virtual";
-import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
+import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 
 import { useOnline } from "../data/online.ts";
 import { duration } from "../parts/format.ts";
@@ -19,13 +20,12 @@ import { Composer } from "./composer.tsx";
 import { ConversationRow } from "./conversation-row.tsx";
 import { focusComposer } from "./pending-form.tsx";
 import { scrubbed } from "./scrubbed.ts";
-import { waitingCallsOf } from "./session-store.ts";
+import { nextIndex, waitingCallsOf } from "./session-store.ts";
 import { useConversation, useFeedState, useLoadRange } from "./use-conversation.ts";
+import { useFollow } from "./use-follow.ts";
 import { useConversationSelection } from "./use-selection.ts";
 import { useStoredNotes } from "./use-stored-notes.ts";
 
-/** A reader within this distance of the end stays at the end while text arrives, in CSS pixels. */
-const endDistance = 80;
 const noWaiting: ReadonlyMap<number, ReadonlyMap<string, WaitingCall>> = new Map();
 const noItems: readonly LiveItem[] = [];
 
@@ -79,7 +79,7 @@ function Messages({
   // A link to an effect names no message: the first message of the turn is shown, which loads the others, and then the
   // message of the effect.
   const ofEffect = route.effect === null ? null : (selection.message ?? timeline?.turn.base ?? null);
-  const { scroller, rows, isAtEnd, setFocusedKey } = useRows(state, route.message, ofEffect);
+  const { scroller, rows, following, setFocusedKey } = useRows(state, route.message, ofEffect);
   const visible = rows.getVirtualItems();
   const inView = { from: visible[0]?.index ?? 0, until: visible.at(-1)?.index ?? 0 };
   const storedNotes = useStoredNotes(present, turns, timeline, inView);
@@ -120,11 +120,6 @@ function Messages({
         tabIndex={-1}
         onFocus={({ target }) => setFocusedKey(target.closest("[data-row]")?.getAttribute("data-row") ?? null)}
         onBlur={() => setFocusedKey(null)}
-        onScroll={() => {
-          // The list knows these numbers; reading them from the element would force a layout.
-          const { scrollOffset, scrollRect } = rows;
-          isAtEnd.current = rows.getTotalSize() - (scrollOffset ?? 0) - (scrollRect?.height ?? 0) < endDistance;
-        }}
       >
         <div className="talk-col" style={{ height: rows.getTotalSize() }}>
           {visible.map(({ key, index, start }: VirtualItem) => (
@@ -141,6 +136,11 @@ function Messages({
           ))}
         </div>
       </div>
+      {!following.isFollowing && (
+        <Button look="small to-end" onClick={following.toEnd}>
+          To the end <span aria-hidden="true">↓</span>
+        </Button>
+      )}
     </div>
   );
 }
@@ -150,25 +150,25 @@ function Messages({
  * scrolls to `selected`, or else to the message `ofEffect`.
  */
 function useRows(
-  { length, messages, turn }: ConversationState,
+  { length, messages, turn, steered }: ConversationState,
   selected: number | null,
   ofEffect: number | null,
 ): {
   readonly scroller: RefObject<HTMLDivElement | null>;
   readonly rows: Virtualizer<HTMLDivElement, Element>;
-  /** Whether the reader is at the end. */
-  readonly isAtEnd: RefObject<boolean>;
+  readonly following: Following;
   /** A row with the focus stays in the document when it is scrolled out of view. */
   readonly setFocusedKey: (key: string | null) => void;
 } {
   const scroller = useRef<HTMLDivElement>(null);
-  const isAtEnd = useRef(selected === null);
   const items = turn?.items ?? noItems;
-  const isOpen = turn !== null && turn.open !== null;
+  // The reply that arrives has the key of the message that it becomes: the list keeps its measured height, and with it
+  // the place of a reader who reads the reply.
+  const open = turn === null || turn.open === null ? null : nextIndex(turn.base, turn.items);
   // Stable functions: the list measures all rows again when they change, which a delta must not cause.
-  const getItemKey = useCallback((row: number) => rowKey(row, length, items, isOpen), [length, items, isOpen]);
+  const getItemKey = useCallback((row: number) => rowKey(row, length, items, open), [length, items, open]);
   const estimateSize = useCallback((row: number) => estimatedHeight(messages.get(row)), [messages]);
-  const count = length + items.length + (isOpen ? 1 : 0) + 1;
+  const count = length + items.length + (open === null ? 0 : 1) + 1;
   // The removal of the row with the focus would move the focus, and what is typed, to the page.
   const [focusedKey, setFocusedKey] = useState<string | null>(null);
   const focusedRow = focusedKey === null ? -1 : rowOfKey(focusedKey, count, getItemKey);
@@ -184,19 +184,21 @@ function useRows(
     getItemKey,
     overscan: 6,
   });
-  const size = rows.getTotalSize();
-  useLayoutEffect(() => {
-    const element = scroller.current;
-    if (isAtEnd.current && element !== null) element.scrollTop = element.scrollHeight;
-  }, [size, count]);
+  const following = useFollow(scroller, rows, count, selected === null && ofEffect === null);
+  const { stay, toEnd } = following;
   const target = selected ?? ofEffect;
   useEffect(() => {
     if (target === null || target >= count) return;
-    isAtEnd.current = false;
+    stay();
     rows.scrollToIndex(target, { align: "center" });
     // Only a new selection scrolls, not a new length.
   }, [target, rows]);
-  return { scroller, rows, isAtEnd, setFocusedKey };
+  const steeredCount = steered.length;
+  useEffect(() => {
+    // The reader has sent a message and looks for it.
+    if (steeredCount > 0) toEnd();
+  }, [steeredCount, toEnd]);
+  return { scroller, rows, following, setFocusedKey };
 }
 
 /** The height of a message before it is measured, in CSS pixels: its lines, and its tool cards. */
@@ -211,12 +213,12 @@ function estimatedHeight(message: Message | undefined): number {
   return 16 + Math.min(2000, Math.ceil(length / 75) * 22.4) + cards;
 }
 
-/** A message keeps its key when it is committed, so it is not rendered again. */
-function rowKey(row: number, length: number, items: readonly LiveItem[], isOpen: boolean): string {
+/** A message keeps its key when it is committed, so it is not rendered again. `open`: the index of the open reply. */
+function rowKey(row: number, length: number, items: readonly LiveItem[], open: number | null): string {
   if (row < length) return `m${row}`;
   const item = items[row - length];
   if (item !== undefined) return item.type === "message" ? `m${item.index}` : `n${row - length}`;
-  return isOpen && row === length + items.length ? "open" : "tail";
+  return open !== null && row === length + items.length ? `m${open}` : "tail";
 }
 
 /** The row with a key; -1: there is none. The rows with the focus are those at the end, so the search begins there. */

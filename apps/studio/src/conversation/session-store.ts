@@ -41,7 +41,12 @@ export type ConversationState = {
   readonly calls: ReadonlyMap<string, TurnCall>;
   /** Notes by the index of the message that they precede, kept after their turn has ended. */
   readonly notes: ReadonlyMap<number, readonly LiveNote[]>;
+  /** Messages of this page to the open turn, which has not accepted them yet: it does so between steps. */
+  readonly steered: readonly Steered[];
 };
+
+/** A message to the open turn. `isSent`: the server has stored it. */
+type Steered = { readonly message: Message; readonly isSent: boolean };
 
 /** A turn as its events show it. */
 type LiveTurn = {
@@ -109,7 +114,21 @@ export function emptyConversation(sessionId: string): ConversationState {
     turn: null,
     calls: new Map(),
     notes: new Map(),
+    steered: [],
   };
+}
+
+/** A message is sent to the open turn. */
+export function withSteered(state: ConversationState, message: Message): ConversationState {
+  return state.turn === null ? state : { ...state, steered: [...state.steered, { message, isSent: false }] };
+}
+
+/** The server has stored a message to the open turn, or (`isSent: false`) has not. */
+export function settleSteered(state: ConversationState, message: Message, isSent: boolean): ConversationState {
+  const index = state.steered.findIndex((other) => other.message === message);
+  if (index === -1) return state;
+  const steered = isSent ? state.steered.with(index, { message, isSent }) : state.steered.toSpliced(index, 1);
+  return { ...state, steered };
 }
 
 /**
@@ -218,7 +237,7 @@ function settle(state: ConversationState): ConversationState {
     }
   }
   const calls = new Map([...state.calls].filter(([key]) => !key.startsWith(`${unknownReply}/`)));
-  return { ...state, length, turn: null, notes, calls };
+  return { ...state, length, turn: null, notes, calls, steered: [] };
 }
 
 function loadedUntil(messages: ReadonlyMap<number, Message>, from: number, until: number): number {
@@ -240,6 +259,7 @@ type Draft = {
   calls: Map<string, TurnCall>;
   open: OpenReply | null;
   hasEnded: boolean;
+  steered: readonly Steered[];
 };
 
 /** Applies events of a turn, in order. Events of a turn that is not open are ignored. */
@@ -249,12 +269,16 @@ export function withEvents(state: ConversationState, turnId: string, events: rea
   const isOnlyText = events.every(({ event }) => event.type === "text_delta" || event.type === "reasoning_delta");
   const draft: Draft = {
     ...turn,
+    steered: state.steered,
     items: isOnlyText ? [] : [...turn.items],
     calls: isOnlyText ? new Map() : new Map(state.calls),
   };
   for (const { event, changes } of events) {
     if (event.type === "retry_scheduled") discardOpen(turn, draft, "retry");
     for (const change of changes) applyChange(state, turn, draft, change, event);
+    if (event.type === "input_accepted") {
+      for (const { message } of event.inputs) draft.steered = withoutFirst(draft.steered, message);
+    }
     const item = itemOf(event);
     if (item !== null) addItems(turn, draft, item);
     if (event.type === "message_started") draft.open ??= { parts: [] };
@@ -262,7 +286,15 @@ export function withEvents(state: ConversationState, turnId: string, events: rea
   }
   const { open, hasEnded } = draft;
   if (isOnlyText) return { ...state, turn: { ...turn, open } };
-  return { ...state, calls: draft.calls, turn: { ...turn, items: draft.items, open, hasEnded } };
+  const { calls, items, steered } = draft;
+  return { ...state, calls, steered, turn: { ...turn, items, open, hasEnded } };
+}
+
+/** The messages without the first one that has the content of `accepted`. */
+function withoutFirst(steered: readonly Steered[], accepted: Message): readonly Steered[] {
+  const text = JSON.stringify(accepted.content);
+  const index = steered.findIndex(({ message }) => JSON.stringify(message.content) === text);
+  return index === -1 ? steered : steered.toSpliced(index, 1);
 }
 
 /** A row without its place. */

@@ -3,6 +3,7 @@
 import type { FeedState } from "../data/session-feed.ts";
 import type { ConversationState } from "./session-store.ts";
 import type { EverturnClient } from "everturn/client";
+import type { Message } from "everturn/model";
 
 import { createContext, useCallback, useContext, useEffect, useMemo, useSyncExternalStore } from "react";
 
@@ -10,7 +11,15 @@ import { useConnection } from "../data/connection.tsx";
 import { followSession } from "../data/session-feed.ts";
 import { Store, useStore } from "../data/store.ts";
 import { notifyError } from "../shell/toasts.tsx";
-import { addMessages, emptyConversation, missingAtEnd, withEvents, withHead } from "./session-store.ts";
+import {
+  addMessages,
+  emptyConversation,
+  missingAtEnd,
+  settleSteered,
+  withEvents,
+  withHead,
+  withSteered,
+} from "./session-store.ts";
 
 const pageSize = 50;
 
@@ -18,6 +27,8 @@ const pageSize = 50;
 export type ConversationStore = {
   readonly state: Store<ConversationState>;
   readonly feedState: Store<FeedState>;
+  /** Shows a message to the open turn until the turn accepts it. The returned function says whether it was stored. */
+  readonly steer: (message: Message) => (isSent: boolean) => void;
   /** Reads the messages of a range that are not loaded. */
   readonly load: (from: number, until: number) => void;
 };
@@ -26,7 +37,7 @@ const StoreContext = createContext<ConversationStore | null>(null);
 export const ConversationProvider = StoreContext.Provider;
 
 /** The store of the session that is shown. Only inside of `ConversationProvider`. */
-function useConversationStore(): ConversationStore {
+export function useConversationStore(): ConversationStore {
   const store = useContext(StoreContext);
   if (store === null) throw new Error("useConversationStore is used outside of ConversationProvider");
   return store;
@@ -100,7 +111,11 @@ function createStore(
       onState: feedState.set,
     });
   };
-  return { store: { state, feedState, load }, follow };
+  const steer = (message: Message): ((isSent: boolean) => void) => {
+    state.set(withSteered(state.get(), message));
+    return (isSent) => state.set(settleSteered(state.get(), message, isSent));
+  };
+  return { store: { state, feedState, load, steer }, follow };
 }
 
 /** Reads a range of messages when it comes into view. */

@@ -8,6 +8,7 @@ import { ClientError, createClient, createInspector } from "everturn/client";
 import { createContext, useCallback, useContext, useEffect, useMemo, useState } from "react";
 
 import { shownTenant, takeTenant } from "../route.ts";
+import { forgetTexts } from "../shell/draft.ts";
 import { forgetLink, logInByLink } from "./link-login.ts";
 import { trackedFetch } from "./online.ts";
 import { tenantHeaders } from "./tenant-headers.ts";
@@ -100,6 +101,7 @@ export function ConnectionProvider({
 
   const logOut = useCallback(() => {
     forgetLink();
+    forgetTexts();
     sessionStorage.removeItem(tokenKey);
     setServer(null);
     setToken(null);

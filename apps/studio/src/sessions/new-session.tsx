@@ -6,15 +6,16 @@ import { useId, useState } from "react";
 
 import { useConnection } from "../data/connection.tsx";
 import { useEngines } from "../data/engines.ts";
-import { navigate, sessionRoute } from "../route.ts";
+import { navigate, sessionRoute, shownTenant } from "../route.ts";
 import { Button } from "../shell/button.tsx";
+import { useKeptText } from "../shell/draft.ts";
 import { notifyError } from "../shell/toasts.tsx";
 
 export function NewSession(): ReactNode {
   const { client } = useConnection();
   const engines = useEngines();
   const [engine, setEngine] = useState("");
-  const [text, setText] = useState("");
+  const [text, setText] = useKeptText(`new session ${shownTenant() ?? ""}`);
   const [isStarting, setStarting] = useState(false);
   const id = useId();
   const chosen =
@@ -25,6 +26,7 @@ export function NewSession(): ReactNode {
     setStarting(true);
     try {
       const { sessionId } = await client.start(text, chosen === undefined ? {} : { engine: chosen.name });
+      setText(() => "");
       navigate(sessionRoute(sessionId));
     } catch (error) {
       notifyError(error);
@@ -48,7 +50,8 @@ export function NewSession(): ReactNode {
         placeholder="Write the first message"
         autoFocus
         value={text}
-        onChange={(event) => setText(event.target.value)}
+        readOnly={isStarting}
+        onChange={({ target: { value } }) => setText(() => value)}
         onKeyDown={(event) => {
           if (event.key !== "Enter" || event.shiftKey || event.nativeEvent.isComposing) return;
           event.preventDefault();

@@ -23,6 +23,7 @@ import { commonFlows } from "./flows.ts";
 import { accessFlows } from "./flows/access.ts";
 import { accessibilityFlows } from "./flows/accessibility.ts";
 import { approvalFlows } from "./flows/approvals.ts";
+import { followFlows } from "./flows/following.ts";
 import { forkFlows } from "./flows/forks-and-runs.ts";
 import { hostFlows } from "./flows/hosts.ts";
 import { keyboardFlows } from "./flows/keyboard.ts";
@@ -44,6 +45,7 @@ const flows: readonly Flow[] = [
   ...waitingFlows,
   ...approvalFlows,
   ...messageFlows,
+  ...followFlows,
   ...storedNoteFlows,
   ...forkFlows,
   ...linkFlows,

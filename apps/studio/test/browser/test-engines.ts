@@ -173,6 +173,16 @@ function replyTo({ messages }: ModelRequest): readonly FakeStep[] {
   const prompt = messages.findLast(({ role }) => role === "user");
   const userText = prompt === undefined ? "" : messageText(prompt);
   const last = messages.at(-1);
+  const steps = Number(/take (\d+) steps/.exec(userText)?.[1] ?? 0);
+  const taken = messages.slice(messages.findLastIndex(({ role }) => role === "user")).filter(isToolMessage).length;
+  if (taken < steps) {
+    const step = taken + 1;
+    return [
+      { type: "text", text: `Step ${step} comes next, and this line says so in a few words.` },
+      { type: "tool_call", id: `step_${step}`, name: "take_step", arguments: { step } },
+    ];
+  }
+  if (steps > 0) return [{ type: "text", text: `All ${steps} steps are taken.` }];
   if (last?.role === "tool") return [{ type: "text", text: `The tool answered: ${messageText(last)}` }];
   const name = Object.keys(argumentsOf).find((candidate) => userText.includes(candidate));
   const hasResult = messages
@@ -202,6 +212,10 @@ function replyTo({ messages }: ModelRequest): readonly FakeStep[] {
   return [{ type: "text", text: `I have read ${prompts.length} messages and ${partsOf(prompts)}.` }];
 }
 
+function isToolMessage({ role }: Message): boolean {
+  return role === "tool";
+}
+
 /** The files and images of user messages, as the model received them. */
 function partsOf(messages: readonly Message[]): string {
   const types = messages.flatMap(({ content }) => (typeof content === "string" ? [] : content.map(({ type }) => type)));
@@ -217,10 +231,20 @@ async function untilSignal(name: string, signal: AbortSignal): Promise<void> {
   }
 }
 
-const tools = [scanBadge, transfer, hold, placeOrder, pay, summarizeMail];
+/** Each step of a turn with many of them. */
+const takeStep = tool({
+  name: "take_step",
+  description: "Takes one of many steps.",
+  schema: { type: "object", properties: { step: { type: "integer" } }, required: ["step"] },
+  replay: "safe",
+  handler: ({ step }) => ({ step, walked: `${String(step)} of many steps`, weather: "clear", metres: 12 }),
+});
 
-/** `short` stops after one model call. */
+const tools = [scanBadge, transfer, hold, placeOrder, pay, summarizeMail, takeStep];
+
+/** `short` stops after one model call, `long` after fifty. */
 export const testEngines = {
   default: engine({ adapter: model, model: "fake:scripted", tools }),
   short: engine({ adapter: model, model: "fake:scripted", tools, options: { maxTurns: 1 } }),
+  long: engine({ adapter: model, model: "fake:scripted", tools, options: { maxTurns: 50 } }),
 };

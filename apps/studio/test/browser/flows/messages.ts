@@ -32,6 +32,7 @@ export const messageFlows: readonly Flow[] = [
       await composer(page).fill("Look at these files");
       await composer(page).press("Enter");
       await page.getByLabel("Attached files").waitFor({ state: "detached" });
+      await seeText(page, "Sent. The turn reads it before its next step.");
       server.signal("let-go");
       await seeText(page, "I have read 2 messages and 1 images, 1 files.");
       await seeEnd(page);

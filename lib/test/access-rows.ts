@@ -75,6 +75,7 @@ export const rows: readonly Row[] = [
   { route: "GET /sessions/{id}/turns/{turnId}", need: "read" },
   { route: "GET /sessions/{id}/turns/{turnId}/events", need: "read" },
   { route: "GET /sessions/{id}/turns/{turnId}/record", need: "read" },
+  { route: "GET /sessions/{id}/turns/{turnId}/effects/{ordinal}/request", need: "read" },
   { route: "GET /sessions/{id}/turns/{turnId}/timeline", need: "read" },
   { route: "GET /sessions/{id}/turns/{turnId}/effects/{ordinal}", need: "read" },
   { route: "POST /sessions/{id}/reply", need: "own", on: "done", body: () => ({ text: "hi" }) },

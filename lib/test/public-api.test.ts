@@ -19,7 +19,7 @@ describe("public names", () => {
       "./sqlite/worker": 0,
       "./postgres": 9,
       "./http": 28,
-      "./client": 46,
+      "./client": 47,
       "./react": 8,
       "./middleware": 63,
       "./testing": 37,

@@ -16,6 +16,7 @@ export { parseCursor } from "./read/cursor.ts";
 export { pageLength, readsAtOnce } from "./read/page-budget.ts";
 
 // replay
+export { rebuildRequest } from "./replay/rebuild-request.ts";
 export { readRecord } from "./replay/replay-turn.ts";
 
 // rows

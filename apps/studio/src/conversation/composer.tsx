@@ -5,7 +5,7 @@ import type { UserInput } from "../data/types.ts";
 import type { Attachment, BusyPolicy } from "./attachments.ts";
 import type { ClipboardEvent, DragEvent, ReactNode } from "react";
 
-import { user } from "everturn/model";
+import { user } from "everturn";
 import { useId, useRef, useState } from "react";
 
 import { useConnection } from "../data/connection.tsx";

@@ -2,8 +2,8 @@
 
 import type { FeedState } from "../data/session-feed.ts";
 import type { ConversationState } from "./session-store.ts";
+import type { Message } from "everturn";
 import type { EverturnClient } from "everturn/client";
-import type { Message } from "everturn/model";
 
 import { createContext, useCallback, useContext, useEffect, useMemo, useSyncExternalStore } from "react";
 

@@ -5,6 +5,8 @@
 import type { Json, JsonObject } from "everturn";
 import type { EffectDetail, TimelineEffect } from "everturn/client";
 
+import { isObject } from "../parts/json.ts";
+
 /**
  * What was ordered: a model call with its options, or a tool call with its arguments. A model call that logs its
  * request body shows that.
@@ -40,12 +42,7 @@ export function journalOf(detail: EffectDetail): JsonObject {
 
 /** A field of a JSON object; `null`: absent, or not an object. */
 export function field(value: Json, name: string): Json {
-  if (typeof value !== "object" || value === null || isList(value)) return null;
-  return Object.hasOwn(value, name) ? (value[name] ?? null) : null;
-}
-
-function isList(value: JsonObject | readonly Json[]): value is readonly Json[] {
-  return Array.isArray(value);
+  return isObject(value) && Object.hasOwn(value, name) ? (value[name] ?? null) : null;
 }
 
 function parsed(text: string): Json {

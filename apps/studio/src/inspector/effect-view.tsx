@@ -24,6 +24,7 @@ export function EffectView({
   detailError,
   rerun,
   durability,
+  request,
   actions,
 }: {
   readonly effect: TimelineEffect;
@@ -34,6 +35,8 @@ export function EffectView({
   /** The replay policy of the tool; `null`: not known. */
   readonly rerun: string | null;
   readonly durability: ServerView["durability"];
+  /** The rebuilt request of a model call; `null`: what was ordered is shown. */
+  readonly request: ReactNode;
   readonly actions: ReactNode;
 }): ReactNode {
   const { kind, state, ordinal, name, step, failure, discarded } = effect;
@@ -77,11 +80,13 @@ export function EffectView({
           />
         </Tabs.Panel>
         <Tabs.Panel value="request">
-          <Stored
-            detail={detail}
-            error={detailError}
-            render={(row) => <JsonTree label="Request" value={requestOf(row)} />}
-          />
+          {request ?? (
+            <Stored
+              detail={detail}
+              error={detailError}
+              render={(row) => <JsonTree label="Request" value={requestOf(row)} />}
+            />
+          )}
         </Tabs.Panel>
         <Tabs.Panel value="response">
           <Stored

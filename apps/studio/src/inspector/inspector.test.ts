@@ -122,6 +122,7 @@ test("an effect shows its kind, its attempts and what a crash does", () => {
       detailError: null,
       rerun: null,
       durability: "durable",
+      request: null,
       actions: null,
     }),
   );

@@ -11,9 +11,10 @@ import { Button } from "../shell/button.tsx";
 import { attempt } from "../shell/toasts.tsx";
 import { CopyButton } from "../text/copy-button.tsx";
 import { useTurnData } from "../timeline/turn-data.ts";
-import { shownTurn, turnName, useTurns } from "../timeline/turns.ts";
+import { isInnerTurn, shownTurn, turnName, useTurns } from "../timeline/turns.ts";
 import { EffectView } from "./effect-view.tsx";
 import { OpenEffectView } from "./open-effect-view.tsx";
+import { callsModel, RequestView } from "./request-view.tsx";
 import "./inspector.css";
 import { TurnView } from "./turn-view.tsx";
 
@@ -65,6 +66,11 @@ export function Inspector({
         detailError={detail.error}
         rerun={rerunOf(effect.name)}
         durability={durability}
+        request={
+          server.records && callsModel(effect) && !isInnerTurn(turn.turnId) ? (
+            <RequestView sessionId={sessionId} turnId={turn.turnId} effects={timeline.effects} effect={effect} />
+          ) : null
+        }
         actions={
           <>
             <CopyButton

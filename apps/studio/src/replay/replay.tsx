@@ -156,6 +156,7 @@ function Shown({
             detailError={null}
             rerun={policies.get(effect.name ?? "") ?? null}
             durability="durable"
+            request={null}
             actions={null}
           />
         )}

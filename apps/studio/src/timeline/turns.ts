@@ -91,12 +91,17 @@ export function shownTurn({ turns, hasMore }: Pick<Turns, "turns" | "hasMore">, 
   };
 }
 
+/** Whether a turn runs inside a tool call: its id begins with that of the call. */
+export function isInnerTurn(turnId: string): boolean {
+  return turnId.includes("/");
+}
+
 /**
  * The name of a turn in headings: its number, or the beginning of its id. A turn inside of a tool call has the id of
  * that call in its own.
  */
 export function turnName({ number, turnId }: Pick<ShownTurn, "number" | "turnId">): string {
-  if (turnId?.includes("/") === true) return "Child agent";
+  if (turnId !== null && isInnerTurn(turnId)) return "Child agent";
   return number === null ? `Turn ${(turnId ?? "").slice(0, 8)}` : `Turn ${number}`;
 }
 

@@ -29,6 +29,7 @@ import { hostFlows } from "./flows/hosts.ts";
 import { keyboardFlows } from "./flows/keyboard.ts";
 import { linkFlows } from "./flows/links-and-copies.ts";
 import { messageFlows } from "./flows/messages.ts";
+import { requestFlows } from "./flows/requests-of-steps.ts";
 import { storedNoteFlows } from "./flows/stored-notes.ts";
 import { tenantFlows } from "./flows/tenants.ts";
 import { waitingFlows } from "./flows/waiting-calls.ts";
@@ -46,6 +47,7 @@ const flows: readonly Flow[] = [
   ...approvalFlows,
   ...messageFlows,
   ...followFlows,
+  ...requestFlows,
   ...storedNoteFlows,
   ...forkFlows,
   ...linkFlows,

@@ -15,7 +15,7 @@ import { defaultLimits, defaultTimeouts } from "../engine/internal.ts";
 import { noQuirks } from "../wire/internal.ts";
 import { resolveBaseURL } from "./base-url.ts";
 import { checkCallOptions } from "./call-options.ts";
-import { cancelReply, countTokens, resumeReply, streamReply } from "./http-call.ts";
+import { cancelReply, countTokens, encodedRequest, resumeReply, streamReply } from "./http-call.ts";
 import { requiredModelName } from "./model-name.ts";
 import { ReplyLimit } from "./reply-limit.ts";
 import { checkUserContent } from "./user-content.ts";
@@ -116,6 +116,7 @@ export function httpAdapter(profile: ProviderProfile, options: ProviderOptions =
         checkUserContent(request);
         return streamReply(server, await server.profile.codec.load(), request, call);
       }),
+    encode: async (request) => encodedRequest(server, await profile.codec.load(), request),
     ...(profile.codec.hasBackground ? backgroundMethods(server) : {}),
     ...(profile.codec.countsTokens
       ? {

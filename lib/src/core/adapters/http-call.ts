@@ -77,23 +77,40 @@ type HttpCall = {
 
 /** Encodes a request and resolves its credentials. Throws like `requiredModelName` and the codec. */
 async function callFor(server: Server, codec: Codec, request: ModelRequest, call: AdapterCall): Promise<HttpCall> {
-  const { profile, quirks, options } = server;
-  const { provider, mcp, background = false, sentModel, rewrite } = profile;
-  const tokens = await resolveTokens(mcp?.sources ?? {}, provider);
-  const name = requiredModelName(profile, request.model, request.options);
+  const { profile, options } = server;
+  const tokens = await resolveTokens(profile.mcp?.sources ?? {}, profile.provider);
   const isPast = (date: string): boolean => (parseDate(date) ?? Infinity) <= call.clock.now();
+  const encoded = encodeFor(server, codec, request, { rawChunks: call.rawChunks, isPast });
+  return { server, codec, call, ...encoded, tokens, credential: await credentialOf(profile, options, call) };
+}
+
+/** Encodes a request in the form of the server, without credentials. */
+function encodeFor(
+  server: Server,
+  codec: Codec,
+  request: ModelRequest,
+  settings: Pick<WireContext, "rawChunks" | "isPast">,
+): Pick<HttpCall, "context" | "encoded"> {
+  const { profile, quirks } = server;
+  const { background = false, sentModel, rewrite } = profile;
+  const name = requiredModelName(profile, request.model, request.options);
   const route = routeOf(server, sentModel ?? name);
-  const context: WireContext = { route, rawChunks: call.rawChunks, quirks, background, isPast };
+  const context: WireContext = { route, quirks, background, ...settings };
   const encoded = codec.encode(request, context);
-  return {
-    server,
-    codec,
-    call,
-    context,
-    encoded: rewrite === undefined ? encoded : rewrite(encoded, route.model),
-    tokens,
-    credential: await credentialOf(profile, options, call),
-  };
+  return { context, encoded: rewrite === undefined ? encoded : rewrite(encoded, route.model) };
+}
+
+/**
+ * The path and the body of a request, without sending it. Resources of the provider that have expired since the request
+ * was sent are in it, as they were then.
+ */
+export function encodedRequest(
+  server: Server,
+  codec: Codec,
+  request: ModelRequest,
+): Pick<EncodedRequest, "path" | "body"> {
+  const { path, body } = encodeFor(server, codec, request, { rawChunks: false }).encoded;
+  return { path, body };
 }
 
 /** One call: encodes, sends and decodes. See the theory of operation above. */

@@ -52,6 +52,10 @@ export function providers(adapters: { readonly [name: string]: Adapter }): Adapt
       const target = resolveTarget(request);
       return target.adapter.stream(target.request, withProviderInReference(target.name, call));
     },
+    encode: async (request) => {
+      const target = resolveTarget(request);
+      return (await target.adapter.encode?.(target.request)) ?? null;
+    },
     countTokens: async (request, call) => {
       const target = resolveTarget(request);
       if (target.adapter.countTokens !== undefined) return target.adapter.countTokens(target.request, call);

@@ -79,6 +79,7 @@ export type { AuditAction, AuditEntry } from "./session/audit.ts";
 export type {
   DiscardedAttempt,
   EffectDetail,
+  RequestView,
   EngineView,
   LeaseView,
   Overview,

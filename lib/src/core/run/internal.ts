@@ -13,6 +13,7 @@ export { childResult, streamPlan, streamStepPlan, withOutput } from "./verbs.ts"
 
 // perform
 export { encodeAsJson } from "./perform/encode-result.ts";
+export { answeredFallback, routesOf } from "./perform/routes.ts";
 export { startMark } from "./perform/start-mark.ts";
 export type { InnerWait } from "./perform/tool-job.ts";
 export { innerHints } from "./perform/tool-job.ts";

@@ -7,6 +7,7 @@ export type { ClientOptions, ClientTurn, EverturnClient } from "./types.ts";
 export type {
   DiscardedAttempt,
   EffectDetail,
+  RequestView,
   EngineView,
   LeaseView,
   Overview,

@@ -6,6 +6,7 @@ import type {
   EngineView,
   Overview,
   Page,
+  RequestView,
   SearchHit,
   TurnSummaryView,
   TurnTimeline,
@@ -14,7 +15,7 @@ import type {
 import type { ServerView } from "../contract/internal.ts";
 import type { CallOptions, ClientOptions, PageOptions } from "./types.ts";
 
-import { adminOperations, inspectionOperations } from "../contract/internal.ts";
+import { adminOperations, inspectionOperations, recordOperations } from "../contract/internal.ts";
 import { call, senderOf } from "./requests.ts";
 
 /** Reads what a server knows about its turns, engines and workers. {@link createInspector} creates it. */
@@ -33,6 +34,8 @@ export type Inspector = {
   ) => Promise<TurnTimeline>;
   /** Everything that is stored about one row of the journal of a turn. */
   readonly effect: (sessionId: string, turnId: string, ordinal: number, options?: CallOptions) => Promise<EffectDetail>;
+  /** The request of a model call, rebuilt. Only if `records` of {@link ServerView} says so. */
+  readonly request: (sessionId: string, turnId: string, ordinal: number, options?: CallOptions) => Promise<RequestView>;
   /** Sums over the turns that ended in a period. Default: the last 24 hours. Times are in milliseconds. */
   readonly overview: (options?: CallOptions & { readonly from?: number; readonly until?: number }) => Promise<Overview>;
   /** The processes that drive turns. Only for operators. */
@@ -67,6 +70,8 @@ export function createInspector(options: ClientOptions): Inspector {
     timeline: async (sessionId, turnId, options) => call(sender, operations.getTimeline, [sessionId, turnId], options),
     effect: async (sessionId, turnId, ordinal, options) =>
       call(sender, operations.getEffect, [sessionId, turnId, `${ordinal}`], options),
+    request: async (sessionId, turnId, ordinal, options) =>
+      call(sender, recordOperations.getRequest, [sessionId, turnId, `${ordinal}`], options),
     overview: async (options) => call(sender, operations.getOverview, [], options),
     workers: async (options) => (await call(sender, operations.listWorkers, [], options)).items,
     tenants: async (options) => call(sender, adminOperations.listTenants, [], options),

@@ -54,6 +54,7 @@ const inspectorFunctions: { readonly [operation: string]: keyof Inspector } = {
   searchMessages: "search",
   getTimeline: "timeline",
   getEffect: "effect",
+  getRequest: "request",
   listWorkers: "workers",
   listTenants: "tenants",
   startScenario: "startScenario",

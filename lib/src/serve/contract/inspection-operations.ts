@@ -1,5 +1,5 @@
 // Operations that read about the server, its engines and its turns. A handler serves them with its option `inspect`,
-// and `exportTurn` with `records`.
+// and the operations on records with `records`.
 
 import { get, json, post } from "./operation.ts";
 import { countQuery, objectSchema, textQuery } from "./schema.ts";
@@ -83,6 +83,12 @@ export const inspectionOperations = {
 };
 
 export const recordOperations = {
+  getRequest: get("/sessions/{id}/turns/{turnId}/effects/{ordinal}/request", {
+    scope: "read",
+    summary:
+      "Returns the request of a model call, rebuilt from the pinned configuration, the history and the journal, and where it differs from the recorded digests. Reads the turn up to this row.",
+    answers: json("RequestView", { 200: "The request." }),
+  }),
   exportTurn: get("/sessions/{id}/turns/{turnId}/record", {
     scope: "read",
     summary: "Exports a turn as one JSON value, which `everturn replay` replays offline.",

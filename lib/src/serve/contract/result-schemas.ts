@@ -205,6 +205,12 @@ export const resultSchemas: { readonly [N in keyof Results]: Described<Results[N
     timing: orNull(anyObject),
     records: list(record({ name: text, value: anything })),
   }),
+  RequestView: record({
+    ordinal: count,
+    request: anyObject,
+    sent: orNull(record({ path: text, body: anyObject })),
+    differences: list(text),
+  }),
   WorkerList: record({
     items: list(
       record({

@@ -13,6 +13,7 @@ import type {
   Page,
   PendingToolCall,
   Recovered,
+  RequestView,
   RuntimeEvent,
   SearchHit,
   SessionSummary,
@@ -103,6 +104,7 @@ export type Results = {
   readonly Timeline: TurnTimeline;
   readonly TimelineEffect: TimelineEffect;
   readonly EffectDetail: EffectDetail;
+  readonly RequestView: RequestView;
   readonly WorkerList: Items<WorkerView>;
   readonly ScenarioStarted: { readonly sessionId: string };
   readonly Overview: Overview;

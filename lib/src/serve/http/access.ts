@@ -68,7 +68,7 @@ type LimitedVerbs = {
  * Inspection of the sessions that one caller may read. Other functions of inspection concern other callers, all tenants
  * or the process.
  */
-export type CallerInspection = Pick<Inspection, "turns" | "timeline" | "effect" | "exportParts" | "search">;
+export type CallerInspection = Pick<Inspection, "turns" | "timeline" | "effect" | "request" | "exportParts" | "search">;
 
 /** What a caller may use in one request. */
 type CallerAccess = { readonly sessions: CallerSessions; readonly inspection: CallerInspection };
@@ -224,6 +224,7 @@ function inspectionOf(rights: SessionRights) {
     turns: async (id, ...rest) => (await rights.inspecting(id)).turns(id, ...rest),
     timeline: async (id, ...rest) => (await rights.inspecting(id)).timeline(id, ...rest),
     effect: async (id, ...rest) => (await rights.inspecting(id)).effect(id, ...rest),
+    request: async (id, ...rest) => (await rights.inspecting(id)).request(id, ...rest),
     exportParts: async function* exportParts(id, ...rest) {
       yield* (await rights.inspecting(id)).exportParts(id, ...rest);
     },

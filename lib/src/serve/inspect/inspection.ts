@@ -14,6 +14,7 @@ import type {
   EngineView,
   Overview,
   Page,
+  RequestView,
   SearchHit,
   TurnSummaryView,
   TurnTimeline,
@@ -33,6 +34,7 @@ import { engineViews } from "./engine-views.ts";
 import { exportParts, exportTurn } from "./export-turn.ts";
 import { overview } from "./overview.ts";
 import { readEffect, readTimeline } from "./read-timeline.ts";
+import { requestView } from "./request-view.ts";
 import { search } from "./search.ts";
 import { listTurns } from "./turn-list.ts";
 import { listWorkers } from "./workers.ts";
@@ -73,6 +75,12 @@ export type Inspection = {
    * Returns everything that is stored about one row of the journal of a turn. `ordinal`: the number of the row, from 1.
    */
   readonly effect: (id: string, turnId: string, ordinal: number) => Promise<EffectDetail>;
+  /**
+   * Returns the request of a model call, which the journal does not hold: it is rebuilt from the pinned configuration,
+   * the history and the rows before the call, and compared with the recorded digests. Reads the turn up to the row
+   * `ordinal`. Rejects with `not_found` if the row is no model call, and for turns inside tool calls.
+   */
+  readonly request: (id: string, turnId: string, ordinal: number) => Promise<RequestView>;
   /**
    * Returns the processes that drive turns, of all tenants, as the leases of open turns show them. Examines at most
    * 10,000 open turns.
@@ -155,6 +163,7 @@ function inspectionOf(context: InspectionContext): Inspection {
     turns: (...args) => listTurns(context, ...args),
     timeline: (...args) => readTimeline(context, ...args),
     effect: (...args) => readEffect(context, ...args),
+    request: (...args) => requestView(context, ...args),
     workers: () => listWorkers(context),
     overview: (...args) => overview(context, ...args),
     search: (...args) => search(context, ...args),

@@ -77,6 +77,12 @@ export type Adapter = {
    * `AdapterError`. Absent: the API has no endpoint for it.
    */
   readonly countTokens?: (request: ModelRequest, call: AdapterCall) => Promise<number>;
+  /**
+   * Returns the path and the JSON body that `stream` would send for a request, without headers and keys. Performs no
+   * I/O. Throws like `stream` for a request that the provider cannot express. Absent or `null`: the adapter sends no such
+   * request.
+   */
+  readonly encode?: (request: ModelRequest) => Promise<{ readonly path: string; readonly body: JsonObject } | null>;
   /** Stops work that `stream` reported with `onReference`. Best effort: a rejection is ignored. */
   readonly cancel?: (reference: JsonObject, call: AdapterCall) => Promise<void>;
 };

@@ -166,6 +166,24 @@ export type EffectDetail = {
   readonly records: readonly { readonly name: string; readonly value: Json }[];
 };
 
+/** The request of a model call, rebuilt from what is stored about the turn. */
+export type RequestView = {
+  /** The number of the row of the journal. */
+  readonly ordinal: number;
+  /** The request as the library has it: model, messages, tools and settings of the first attempt. */
+  readonly request: JsonObject;
+  /**
+   * The path and the JSON body as they are sent to the provider, without headers and keys; `null`: the engine of the
+   * turn is not in this process, or its adapter sends no HTTP request.
+   */
+  readonly sent: { readonly path: string; readonly body: JsonObject } | null;
+  /**
+   * The places at which the rebuilt call differs from the recorded one, for example `history.digest`: the code or the
+   * stored data have changed since, and the request was another one. Empty: the digests are the same.
+   */
+  readonly differences: readonly string[];
+};
+
 /** An engine that the caller may use. */
 export type EngineView = {
   readonly name: string;

@@ -175,6 +175,7 @@ test("the responses of every operation conform to their schemas", async () => {
   await ask("searchMessages", "/search?q=hi");
   await ask("getTimeline", `/sessions/s1/turns/${turnId}/timeline?after=1&limit=2`);
   await ask("getEffect", `/sessions/s1/turns/${turnId}/effects/1`);
+  await ask("getRequest", `/sessions/s1/turns/${turnId}/effects/1/request`);
   await ask("listWorkers", "/workers");
   await ask("startScenario", "/scenarios/hello", {});
   await ask("cancel", "/sessions/s1/cancel", {});

@@ -149,7 +149,7 @@ function mayStartScenarios({ operator, engines }: Caller): boolean {
   return operator === true && engines === undefined;
 }
 
-function noRow(): RuntimeError {
+export function noRow(): RuntimeError {
   return new RuntimeError("not_found", { message: "the number of a row must be a whole number" });
 }
 

@@ -1,4 +1,4 @@
-// Exports a turn as one JSON value. The record is read and sent a page at a time, whatever its length. It is exact, so
+// Exports a turn as one JSON value, and shows the requests of its model calls. The record is read and sent a page at a time, whatever its length. It is exact, so
 // that it can be replayed: it contains the caller's context and the messages of providers. Only the redaction hook of
 // the program is applied (place `record`).
 
@@ -6,10 +6,18 @@ import type { recordOperations } from "../../contract/internal.ts";
 import type { TurnRecordPart } from "../../inspect/internal.ts";
 import type { Implementations } from "./operation-route.ts";
 
+import { wholeNumber } from "../../contract/internal.ts";
 import { redactedRecord } from "../failure.ts";
 import { LargeText } from "../large-text.ts";
+import { noRow } from "./inspection-routes.ts";
+import { jsonText } from "./route.ts";
 
 export const recordImplementations: Implementations<typeof recordOperations> = {
+  getRequest: async ({ inspection, param }) => {
+    const ordinal = wholeNumber.read(param("ordinal"));
+    if (ordinal === null) throw noRow();
+    return jsonText(redactedRecord(await inspection.request(param("id"), param("turnId"), ordinal)));
+  },
   exportTurn: ({ sessions, inspection, param }) =>
     audited(
       () => sessions.exported(param("id"), param("turnId")),

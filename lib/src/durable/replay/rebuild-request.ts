@@ -1,0 +1,119 @@
+// Rebuilds the request of a recorded model call: the journal holds its answer, and of its request only the digests of
+// the environment and of the history (Q6).
+//
+// The rows before the call are replayed through the kernel with the pinned configuration of the turn, as a process that
+// takes the turn over would do it. Nothing is performed. What the kernel orders next is the call again. Its effect is
+// compared with the recorded one: another digest means that the request was another one than the one shown, because the
+// code or the stored data have changed since.
+
+import type { Adapter, Engine } from "../../core/engine/internal.ts";
+import type { Effect, Turn } from "../../core/kernel/internal.ts";
+import type { Json, JsonObject, ModelRequest } from "../../core/model/internal.ts";
+import type { Committed, Ports } from "../../core/run/internal.ts";
+import type { RecordedRow } from "../drive/journal.ts";
+import type { TurnRecord } from "./replay-turn.ts";
+
+import { canonicalJson, pendingEffects, projectRequest, projectSummaryRequest } from "../../core/kernel/internal.ts";
+import { RuntimeError } from "../../core/model/internal.ts";
+import { isObject } from "../../core/model/parse/reading.ts";
+import { answeredFallback, memoryScope, planRun, routesOf, startRun } from "../../core/run/internal.ts";
+import { divergentPaths } from "../drive/divergence.ts";
+import { checkRevision } from "../drive/driven-turn.ts";
+import { runOptions } from "../drive/durable-options.ts";
+import { DurableJournal, effectiveRows } from "../drive/journal.ts";
+import { planDetails } from "../drive/new-turn.ts";
+import { offlineEngine } from "../drive/offline-engine.ts";
+import { readRecord } from "./replay-turn.ts";
+
+/** The request of a model call, rebuilt. */
+export type RebuiltRequest = {
+  /** The request, before the middleware of the engine. */
+  readonly request: ModelRequest;
+  /** The path and the body as the adapter sends them; `null`: it encodes no HTTP request, or the engine is not given. */
+  readonly sent: Awaited<ReturnType<NonNullable<Adapter["encode"]>>> | null;
+  /** The places at which the effect differs from the recorded one, for example `history.digest`. Empty: none. */
+  readonly differences: readonly string[];
+};
+
+/**
+ * Rebuilds the request of row `ordinal` of a turn, for the first attempt at its first model. `engine`: that of the
+ * turn; `null`: this process does not have it, so nothing is encoded. Rejects with `not_found` if the row is no model
+ * call, and like `replayTurn`.
+ */
+export async function rebuildRequest(
+  record: TurnRecord,
+  ordinal: number,
+  engine: Engine | null,
+): Promise<RebuiltRequest> {
+  const { sessionId, turnId, history, protocolEvents, start, pinned, context, rows } = readRecord(record).data;
+  checkRevision(turnId, start);
+  const recorded = recordedCall(rows[ordinal - 1]?.effect ?? null);
+  if (recorded === null) {
+    throw new RuntimeError("not_found", { message: `row ${ordinal} of turn ${turnId} is no model call` });
+  }
+  const thread = { messages: history, metadata: {} };
+  const options = { ...runOptions(start.options), context };
+  const details = { ...planDetails(turnId, sessionId, start, protocolEvents), pinned };
+  const plan = planRun(engine ?? offlineEngine, thread, options, details);
+  const found: { call: Effect; turn: Turn }[] = [];
+  // The rows bind: what differs is reported of the call that is asked for.
+  const before = effectiveRows(rows.slice(0, ordinal - 1)).map((row) => ({ ...row, binding: true }));
+  const ports: Ports = {
+    journal: new DurableJournal(before, { strict: true }),
+    scope: memoryScope,
+    accepted: true,
+    inbox: { claim: () => Promise.reject(new Error("a replay must not claim input")) },
+    sink: {
+      live: () => undefined,
+      commit: ({ turn }): Committed => {
+        const call = pendingEffects(turn).find(({ id }) => id === recorded["id"]);
+        if (call !== undefined) found.push({ call, turn });
+        return "replayed";
+      },
+    },
+  };
+  try {
+    await startRun(plan, () => ports, noChildren).result;
+  } catch (error) {
+    // The rows before the call are used up.
+    if (!(error instanceof RuntimeError) || error.reason !== "replay_missing") throw error;
+  }
+  const last = found.at(-1);
+  if (last === undefined) {
+    throw new RuntimeError("diverged", {
+      message: `a replay of the rows before row ${ordinal} of turn ${turnId} does not order its model call`,
+      paths: [],
+    });
+  }
+  const { call, turn } = last;
+  const project = call.type === "compact" ? projectSummaryRequest : projectRequest;
+  const request = project(plan.config, turn);
+  const { adapter } = routesOf(plan, request.model, answered(before))[0];
+  const ordered: Json = JSON.parse(canonicalJson(call));
+  return {
+    request,
+    sent: engine === null ? null : ((await adapter.encode?.(request)) ?? null),
+    differences: divergentPaths(recorded, ordered),
+  };
+}
+
+/** The recorded effect, if it calls a model; `null`: it does not. */
+function recordedCall(text: string | null): JsonObject | null {
+  const effect: Json = text === null ? null : JSON.parse(text);
+  return isObject(effect) && (effect["type"] === "call_model" || effect["type"] === "compact") ? effect : null;
+}
+
+/** The fallback that answered last before a call, whose adapter makes the call. */
+function answered(rows: readonly RecordedRow[]): ReturnType<typeof answeredFallback> {
+  const replies = rows.flatMap(({ row: { item } }) =>
+    item.type === "response" && item.response.type === "model_replied" && item.response.model !== null
+      ? [item.response]
+      : [],
+  );
+  const last = replies.at(-1);
+  return last === undefined ? null : answeredFallback(last);
+}
+
+function noChildren(): () => Promise<never> {
+  return () => Promise.reject(new Error("a replay must not run child turns"));
+}

@@ -85,6 +85,7 @@ import {
   cacheBreakpoints,
   cacheRetentions,
   checkpointKinds,
+  compactionStatuses,
   engineErrorReasons,
   finishReasons,
   imageAdapterErrorReasons,
@@ -422,6 +423,7 @@ const control: Arbitrary<ToolControl> = fc.oneof(
     task: orNull(text),
     initialMessages: few(message),
   }),
+  record<Extract<ToolControl, { type: "compact" }>>({ type: is("compact"), instructions: orNull(text) }),
 );
 const toolOutcome: Arbitrary<ToolOutcome> = fc.oneof(
   record<Extract<ToolOutcome, { type: "success" }>>({ type: is("success"), value: json, control: orNull(control) }),
@@ -664,6 +666,7 @@ const contextWindow = record<ContextWindow>({
   count: orNull(record<TokenCount>({ tokens: count, source: fc.constantFrom("counted", "estimated"), length: count })),
   ratio: fc.constantFrom(0.25, 1, 1.5),
   attemptedAt: count,
+  requested: orNull(record({ instructions: orNull(text) })),
 });
 const chatResult = record<ChatResult>({
   thread,
@@ -820,6 +823,14 @@ const events: { readonly [Type in TurnEvent["type"]]: Arbitrary<EventOf<Type>> }
   }),
   tool_halt: record({ type: is("tool_halt"), toolCallId: text, reason: text, result: json, ...toolAnswer }),
   turn_started: record({ type: is("turn_started"), turnId: text, sessionId: orNull(text) }),
+  compaction_started: record({ type: is("compaction_started"), frameId: text, from: count, to: count }),
+  compaction_ended: record({
+    type: is("compaction_ended"),
+    frameId: text,
+    from: count,
+    to: count,
+    status: word(compactionStatuses),
+  }),
   input_accepted: record({
     type: is("input_accepted"),
     turnId: orNull(text),

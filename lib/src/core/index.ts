@@ -125,6 +125,7 @@ export {
   askAndResume,
   askUser,
   catalog,
+  compactTool,
   configure,
   engine,
   fail,

@@ -4,7 +4,7 @@
 import type { HostStorage } from "./rows/storage.ts";
 import type { Adapter, Engine, FakeScript, ContextPolicy, ModelRequest } from "everturn";
 
-import { engine, fake, tool, messageText, user } from "everturn";
+import { compactTool, engine, fake, tool, messageText, user } from "everturn";
 import { inspection } from "everturn/http";
 import { memoryStorage, finalizeStorage, replayTurn, runtime } from "everturn/runtime";
 import { expect, test } from "vitest";
@@ -168,4 +168,195 @@ test("a fork continues with the frame, and a fork before it with the whole histo
     await sessions.reply("whole", "Look again.")
   ).result;
   expect(requests[0]?.scope?.frameId).toBe(frame?.id);
+});
+
+/** The last request before its model call, as text. */
+const textOf = (request: ModelRequest | undefined): string => request?.messages.map(messageText).join("\n") ?? "";
+
+/** A session of a few turns, whose requests are far from the limits, and the runtime that continues it. */
+async function shortSession(host: HostStorage, requests: ModelRequest[], turns = 3) {
+  const policy = { window: 100_000, reserve: 1_000, keepRecent: 20_000 };
+  await run(host, agent(model([]), policy), turns);
+  return runtime({ host, engines: { default: agent(model(requests), policy) } });
+}
+
+test("compact is followed by one summary before the next model call, with what to keep", async () => {
+  const host = memoryStorage();
+  const requests: ModelRequest[] = [];
+  const sessions = await shortSession(host, requests);
+  expect(await sessions.compact("s", { instructions: "Keep the weather." })).toEqual({
+    frame: null,
+    requested: { instructions: "Keep the weather." },
+  });
+  expect(requests).toEqual([]);
+  await (
+    await sessions.reply("s", "Look again.")
+  ).result;
+  expect(requests.map(isSummary)).toEqual([true, false, false]);
+  expect(textOf(requests[0])).toContain("Keep the weather.");
+  expect(textOf(requests[1])).toContain("It was sunny.");
+  expect(textOf(requests[1])).not.toContain("Look 0.");
+  expect(textOf(requests[1])).toContain("Look again.");
+  const { items } = await sessions.frames("s");
+  expect(items.map(({ summary }) => summary)).toEqual(["It was sunny."]);
+  expect((await sessions.get("s"))?.session.contextWindow).toMatchObject({ frame: items[0], requested: null });
+  // The next turn is not compacted again.
+  await (
+    await sessions.reply("s", "And again.")
+  ).result;
+  expect(requests.filter(isSummary)).toHaveLength(1);
+});
+
+test("undoCompaction removes the newest frame, and the next request contains the frame before it, then all messages", async () => {
+  const host = memoryStorage();
+  const requests: ModelRequest[] = [];
+  const sessions = await shortSession(host, requests);
+  const compactAndReply = async (text: string) => {
+    await sessions.compact("s");
+    await (
+      await sessions.reply("s", text)
+    ).result;
+  };
+  await compactAndReply("Look 3.");
+  await compactAndReply("Look 4.");
+  const [first, second] = (await sessions.frames("s")).items;
+  await expect(sessions.undoCompaction("s", { frame: first?.id ?? "" })).rejects.toMatchObject({
+    reason: "conflict",
+    message: expect.stringContaining(`the newest frame of session s is ${second?.id}`),
+  });
+  // A call that is repeated with its key removes one frame.
+  for (const _ of [1, 2]) expect((await sessions.undoCompaction("s", { key: "undo" })).frame).toEqual(first);
+  expect((await sessions.frames("s")).items).toEqual([first]);
+  requests.length = 0;
+  await (
+    await sessions.reply("s", "Look 5.")
+  ).result;
+  expect(requests[0]?.scope?.frameId).toBe(first?.id);
+  expect(textOf(requests[0])).toContain("Look 3.");
+  expect(await sessions.undoCompaction("s")).toEqual({ frame: null, requested: null });
+  requests.length = 0;
+  await (
+    await sessions.reply("s", "Look 6.")
+  ).result;
+  expect(textOf(requests[0])).toContain("Look 0.");
+  expect(requests.filter(isSummary)).toEqual([]);
+  await expect(sessions.undoCompaction("s")).rejects.toThrow("session s has no frame");
+  const { items } = await sessions.audit();
+  expect(items.map(({ action, target }) => [action, target]).toReversed()).toEqual([
+    ["compact", null],
+    ["compact", null],
+    ["undo_compaction", second?.id],
+    ["undo_compaction", first?.id],
+  ]);
+});
+
+test("undoCompaction withdraws a compaction that was only requested", async () => {
+  const requests: ModelRequest[] = [];
+  const sessions = await shortSession(memoryStorage(), requests);
+  await sessions.compact("s");
+  expect(await sessions.undoCompaction("s")).toEqual({ frame: null, requested: null });
+  await (
+    await sessions.reply("s", "Look again.")
+  ).result;
+  expect(requests.filter(isSummary)).toEqual([]);
+});
+
+test("both verbs are refused while a turn is open, without a session, and without a context policy", async () => {
+  const host = memoryStorage();
+  const hanging = runtime({ host, engines: { default: agent({ provider: "fake", stream: never }) } });
+  await hanging.start("Hang.", { id: "s" });
+  await expect(hanging.compact("s")).rejects.toMatchObject({ reason: "conflict" });
+  await expect(hanging.undoCompaction("s")).rejects.toMatchObject({ reason: "conflict" });
+  await expect(hanging.compact("none")).rejects.toMatchObject({ reason: "not_found" });
+  await hanging.close({ graceMs: 0 });
+  const plain = runtime({
+    host: memoryStorage(),
+    engines: { default: engine({ adapter: model([]), model: "fake:m", tools: [look] }) },
+  });
+  await (
+    await plain.start("Hi.", { id: "s" })
+  ).result;
+  await expect(plain.compact("s")).rejects.toThrow('the engine "default" of session s has no contextPolicy');
+});
+
+test("compact changes neither a pending approval nor the call, whose result follows the summary", async () => {
+  const requests: ModelRequest[] = [];
+  const pay = tool({
+    name: "pay",
+    description: "Pays.",
+    schema: { type: "object" },
+    needsApproval: true,
+    handler: () => "paid",
+  });
+  const script = ({ messages }: ModelRequest): FakeScript => {
+    const last = messages.at(-1);
+    if (last?.role === "tool") return [{ type: "text", text: "Done." }];
+    return messageText(last ?? user("")) === "Pay."
+      ? [{ type: "tool_call", name: "pay", id: "p1" }]
+      : [{ type: "text", text: "Hello." }];
+  };
+  const adapter: Adapter = {
+    provider: "fake",
+    stream: (request, call) => {
+      requests.push(request);
+      const reply: FakeScript = isSummary(request) ? [{ type: "text", text: "We greeted." }] : script(request);
+      return fake({ script: reply }).stream(request, call);
+    },
+  };
+  const of = engine({ adapter, model: "fake:m", tools: [pay], contextPolicy: { window: 100_000 } });
+  const sessions = runtime({ host: memoryStorage(), engines: { default: of } });
+  await (
+    await sessions.start("Hello.", { id: "s" })
+  ).result;
+  await (
+    await sessions.reply("s", "Pay.")
+  ).result;
+  const before = await sessions.get("s");
+  await sessions.compact("s");
+  const after = await sessions.get("s");
+  expect(after?.session).toEqual({ ...before?.session, contextWindow: after?.session.contextWindow });
+  requests.length = 0;
+  await (
+    await sessions.decide("s", "p1", { type: "approve" })
+  ).result;
+  expect(requests.map(isSummary)).toEqual([true, false]);
+  // The call and its result are sent after the summary, as they are.
+  const sent = requests[1]?.messages ?? [];
+  expect(sent.slice(-2).map(({ role }) => role)).toEqual(["assistant", "tool"]);
+  expect(textOf(requests[1])).toContain("We greeted.");
+  expect((await sessions.get("s"))?.session.status).toBe("completed");
+});
+
+test("the model asks for a compaction with compactTool, once, with what to keep", async () => {
+  const requests: ModelRequest[] = [];
+  const adapter: Adapter = {
+    provider: "fake",
+    stream: (request, call) => {
+      requests.push(request);
+      const last = request.messages.at(-1);
+      const script: FakeScript = isSummary(request)
+        ? [{ type: "text", text: "Order 17 is open." }]
+        : last?.role === "tool" || request.messages.length > 6
+          ? [{ type: "text", text: "Shorter now." }]
+          : [{ type: "tool_call", name: "compact_conversation", id: "k1", arguments: { keep: "the order number" } }];
+      return fake({ script }).stream(request, call);
+    },
+  };
+  const of = engine({ adapter, model: "fake:m", tools: [compactTool()], contextPolicy: { window: 100_000 } });
+  const sessions = runtime({ host: memoryStorage(), engines: { default: of } });
+  const { result } = await sessions.start([user("Order 17."), user("Refund it."), user("Go on.")], { id: "s" });
+  expect((await result).haltedReason).toBe("completed");
+  expect(requests.map(isSummary)).toEqual([false, true, false]);
+  expect(textOf(requests[1])).toContain("the order number");
+  expect(textOf(requests[2])).toContain("Order 17 is open.");
+  expect(textOf(requests[2])).not.toContain("Refund it.");
+  // The call of the tool has its result in the history.
+  expect((await sessions.get("s"))?.session.thread.messages.map(({ role }) => role)).toEqual([
+    "user",
+    "user",
+    "user",
+    "assistant",
+    "tool",
+    "assistant",
+  ]);
 });

@@ -22,6 +22,7 @@ import type {
   AuditEntry,
   Cancelled,
   Closeable,
+  HistoryFrame,
   Json,
   JsonObject,
   LedgerSum,
@@ -38,6 +39,7 @@ import type {
 } from "../core/model/internal.ts";
 import type { DecisionInput } from "../core/session/internal.ts";
 import type { CancelOptions } from "./accept/cancel.ts";
+import type { Compaction, CompactOptions, FramePageOptions, UndoCompactionOptions } from "./accept/compaction.ts";
 import type { SteerOptions } from "./accept/steer.ts";
 import type { Completion, TokenAnswer, TokenOptions } from "./accept/tokens.ts";
 import type { RuntimeContext, VerbContext } from "./drive/context.ts";
@@ -68,6 +70,7 @@ import { isObject } from "../core/model/parse/reading.ts";
 import { admitRun } from "./accept/admit-run.ts";
 import { decide, submitToolResults } from "./accept/answers.ts";
 import { cancel } from "./accept/cancel.ts";
+import { compact, listFrames, undoCompaction } from "./accept/compaction.ts";
 import { steer, withdraw } from "./accept/steer.ts";
 import { complete, token } from "./accept/tokens.ts";
 import { continueSession, sendMessage, start } from "./accept/verbs.ts";
@@ -190,6 +193,26 @@ export type Runtime = Closeable & {
    * the turn was committed first (Q9); `stored` if the turn has not ended in time; or `nothing_open`.
    */
   readonly cancel: (id: string, options?: CancelOptions) => Promise<Cancelled>;
+
+  // The context window (`contextPolicy` of the engine).
+
+  /**
+   * Requests a compaction: the next model call of the session is preceded by a summary of its older messages, which
+   * stands for them in requests. Starts no turn, so pending calls and questions are not touched; a later call replaces
+   * `instructions`. Rejects with `conflict` while a turn is open.
+   */
+  readonly compact: (id: string, options?: CompactOptions) => Promise<Compaction>;
+  /**
+   * Undoes the newest compaction: removes its frame, so that the next request contains the messages that it stood for,
+   * and the frame before it if there was one. Withdraws a requested compaction first. Rejects with `conflict` while a
+   * turn is open, and with `MisuseError` if there is nothing to undo.
+   */
+  readonly undoCompaction: (id: string, options?: UndoCompactionOptions) => Promise<Compaction>;
+  /**
+   * Returns a page of the frames of a session, oldest first. A frame stands for the messages before its position `to` in
+   * requests; `messages` returns these messages nevertheless.
+   */
+  readonly frames: (id: string, options?: FramePageOptions) => Promise<Page<HistoryFrame>>;
 
   // Reading and managing sessions.
 
@@ -492,6 +515,9 @@ function runtimeOf(context: VerbContext, source: Omit<InspectedSource, "tenant">
     steer: (...args) => steer(context, ...args),
     withdraw: (...args) => withdraw(context, ...args),
     cancel: (...args) => cancel(context, ...args),
+    compact: (...args) => compact(context, ...args),
+    undoCompaction: (...args) => undoCompaction(context, ...args),
+    frames: (...args) => listFrames(context, ...args),
     get: (...args) => getSession(context, ...args),
     messages: (...args) => listMessages(context, ...args),
     list: (...args) => listSessions(context, ...args),

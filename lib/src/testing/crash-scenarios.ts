@@ -4,7 +4,15 @@
 // of your own.
 
 import type { FakeScript, FakeStep } from "../core/adapters/internal.ts";
-import type { Adapter, CellResult, CodeExecutor, Engine, EngineFields, Tool } from "../core/engine/internal.ts";
+import type {
+  Adapter,
+  CellResult,
+  CodeExecutor,
+  ContextPolicy,
+  Engine,
+  EngineFields,
+  Tool,
+} from "../core/engine/internal.ts";
 import type { JsonObject, ModelRequest, ReplayPolicy } from "../core/model/internal.ts";
 import type { CrashScenario } from "./crash-matrix.ts";
 import type { CrashableProcess } from "./crashable-process.ts";
@@ -110,6 +118,30 @@ const scenario = (
   script,
   unknownResult: "a person looked: it was done",
 });
+
+/** A model that looks twice for each message of the user, and writes summaries. */
+const compacting = (contextPolicy: ContextPolicy): Engine =>
+  of(
+    {
+      provider: "fake",
+      stream: (request, call) => {
+        const last = request.messages.at(-1) ?? user("");
+        const text = messageText(last);
+        const size = request.messages.reduce((sum, message) => sum + messageText(message).length, 0);
+        const script: FakeScript = text.startsWith(summaryPrompt)
+          ? say("The summary of it all.")
+          : last.role === "tool"
+            ? say("I have seen it.")
+            : calls(Number(text.at(-2)), "look", "look");
+        const usage = { inputTokens: Math.ceil(size / 4), outputTokens: 5 };
+        return fake({ script, usage }).stream(request, call);
+      },
+    },
+    {
+      tools: [simpleTool("look", "safe", (input) => `${JSON.stringify(input)} ${"seen ".repeat(100)}`)],
+      contextPolicy,
+    },
+  );
 
 const codeLanguage = "plan";
 
@@ -557,31 +589,25 @@ export const crashScenarios: readonly CrashScenario[] = [
   // The frame and its range are recorded before the summary is requested, and the frame with it: there is one.
   scenario(
     "a history that is pruned and compacted",
-    () =>
-      of(
-        {
-          provider: "fake",
-          stream: (request, call) => {
-            const last = request.messages.at(-1) ?? user("");
-            const text = messageText(last);
-            const size = request.messages.reduce((sum, message) => sum + messageText(message).length, 0);
-            const script: FakeScript = text.startsWith(summaryPrompt)
-              ? say("The summary of it all.")
-              : last.role === "tool"
-                ? say("I have seen it.")
-                : calls(Number(text.at(-2)), "look", "look");
-            const usage = { inputTokens: Math.ceil(size / 4), outputTokens: 5 };
-            return fake({ script, usage }).stream(request, call);
-          },
-        },
-        {
-          tools: [simpleTool("look", "safe", (input) => `${JSON.stringify(input)} ${"seen ".repeat(100)}`)],
-          contextPolicy: { window: 1_500, reserve: 100, keepRecent: 200, prune: { at: 0.5, keep: 80 } },
-        },
-      ),
+    () => compacting({ window: 1_500, reserve: 100, keepRecent: 200, prune: { at: 0.5, keep: 80 } }),
     async ({ runtime, untilIdle }) => {
       await untilIdle(runtime.start("Look 0.", { id: "s", key: "0" }));
       for (const turn of ["1", "2", "3", "4"]) await untilIdle(runtime.reply("s", `Look ${turn}.`, { key: turn }));
+    },
+  ),
+
+  // Each verb takes effect once, however often it is repeated: one frame is made and removed, another one remains.
+  scenario(
+    "a compaction that is requested, undone, and requested again",
+    () => compacting({ window: 100_000 }),
+    async ({ runtime, untilIdle }) => {
+      await untilIdle(runtime.start("Look 0.", { id: "s", key: "0" }));
+      await runtime.compact("s", { key: "compact", instructions: "Keep what was seen." });
+      await untilIdle(runtime.reply("s", "Look 1.", { key: "1" }));
+      await runtime.undoCompaction("s", { key: "undo" });
+      await untilIdle(runtime.reply("s", "Look 2.", { key: "2" }));
+      await runtime.compact("s", { key: "compact again" });
+      await untilIdle(runtime.reply("s", "Look 3.", { key: "3" }));
     },
   ),
 

@@ -323,6 +323,8 @@ const events: { readonly [Type in TurnEvent["type"]]: Extract<TurnEvent, { reado
   error: { type: "error", error: adapterFailure },
   retry_scheduled: { type: "retry_scheduled", ...attempt, maxAttempts: 3, delayMs: 500, error: adapterFailure },
   step_reset: { type: "step_reset", ...attempt, reason: "restart", withdrawn: ["m_2"] },
+  compaction_started: { type: "compaction_started", frameId: "t1/2/frame", from: 4, to: 12 },
+  compaction_ended: { type: "compaction_ended", frameId: "t1/2/frame", from: 4, to: 12, status: "summarized" },
   input_accepted: {
     type: "input_accepted",
     turnId: "t1",
@@ -422,6 +424,7 @@ export const exhibits: { readonly [K in StoredType]: readonly StoredTypes[K][] }
   tool_outcome: [
     { type: "success", value: chart, control: null },
     { type: "success", value: null, control: { type: "finish", value: 42 } },
+    { type: "success", value: null, control: { type: "compact", instructions: "the order number" } },
     { type: "success", value: null, control: { type: "fail", failure: toolFailure } },
     { type: "success", value: null, control: { type: "handoff", target: "billing", task: null, initialMessages: [] } },
     { type: "failure", failure: toolFailure },

@@ -31,6 +31,7 @@ export type ViewOptions = {
 /** The kind of the last printed block. An empty line separates blocks of different kinds. */
 type Block = "input" | "text" | "reasoning" | "tool" | "note";
 
+type CompactionEnded = Extract<TurnEvent, { readonly type: "compaction_ended" }>;
 type StepReset = Extract<TurnEvent, { readonly type: "step_reset" }>;
 
 type OpenBlock = { readonly kind: "text" | "reasoning"; readonly part: string; readonly stream: MarkdownStream };
@@ -191,6 +192,10 @@ export class ChatView {
         const text = `↻ ${failureText(error)}; retry in ${duration(delayMs)}${next}`;
         return this.note(text, { hue: "yellow" });
       }
+      case "compaction_started":
+        return this.note(`⋯ shortening the conversation: ${event.to - event.from} older messages`, { dim: true });
+      case "compaction_ended":
+        return this.note(`  ${compactionText(event)}`, { dim: true });
       case "step_reset":
         return this.#reset(event);
       case "step_completed":
@@ -295,4 +300,16 @@ const resetReasons: { readonly [R in StepReset["reason"]]: string } = {
 /** The message of a failure, or its reason in words. */
 function failureText(failure: Failure): string {
   return safeText(failure.message === "" ? failure.reason.replaceAll("_", " ") : failure.message);
+}
+
+/** What a compaction did, in words. */
+export function compactionText({ status, from, to }: CompactionEnded): string {
+  switch (status) {
+    case "summarized":
+      return `the model reads a summary in place of ${to - from} messages`;
+    case "left_out":
+      return `no summary was written; the model no longer reads ${to - from} messages`;
+    case "failed":
+      return "no summary was written; old tool results are shortened instead";
+  }
 }

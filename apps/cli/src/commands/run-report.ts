@@ -10,6 +10,7 @@ import type { RuntimeEvent, TurnEnd } from "everturn/runtime";
 import { visibleText } from "everturn";
 import { renderIssue, TurnView } from "everturn/advanced";
 
+import { compactionText } from "../chat/view.ts";
 import { safeLine, SafeText, safeJson } from "../terminal/safe-text.ts";
 import { exitCodeOf, exitCodes } from "./exit-codes.ts";
 import { waitingLines } from "./pending-call.ts";
@@ -99,6 +100,10 @@ function noticeOf(event: TurnEvent, { dim, red, green, yellow }: Colours): strin
       return yellow(`↻ retry in ${duration(event.delayMs)}: ${brief(event.error.message)}`);
     case "warning":
       return dim(`! ${safeLine(event.warning.message)}`);
+    case "compaction_started":
+      return dim(`⋯ shortening the conversation: ${event.to - event.from} older messages`);
+    case "compaction_ended":
+      return dim(`· ${compactionText(event)}`);
     case "step_reset":
       return yellow(`↻ the reply starts again (${event.reason}); discard the part printed above`);
     default:

@@ -21,6 +21,7 @@ export type { ProviderToolDefinition, ProviderToolInput } from "./tool/provider-
 export type { Tool, ToolContext, ToolDefinition, ToolRetryPolicy } from "./tool/tool.ts";
 
 export { agentTool } from "./tool/agent-tool.ts";
+export { compactTool } from "./tool/compact-tool.ts";
 export { catalog } from "./model-call/catalog.ts";
 export { configure } from "./configure.ts";
 export { describeEngine, restoreEngine } from "./describe.ts";

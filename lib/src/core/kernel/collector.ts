@@ -213,6 +213,8 @@ export class Collector {
       case "approval_requested":
       case "turn_started":
       case "input_accepted":
+      case "compaction_started":
+      case "compaction_ended":
       case "retry_scheduled":
         return;
     }

@@ -28,5 +28,5 @@ export { sessionStatuses } from "./session/session-status.ts";
 export { answerForms, pendingReasons } from "./tool/pending.ts";
 export { replayPolicies, reservedToolNames } from "./tool/tool.ts";
 export { eventTypes } from "./turn/event.ts";
-export { checkpointKinds, stepResetReasons, toolModes } from "./turn/event.ts";
+export { checkpointKinds, compactionStatuses, stepResetReasons, toolModes } from "./turn/event.ts";
 export { budgets, knownHaltedReasons } from "./turn/outcome.ts";

@@ -119,6 +119,7 @@ export class TransitionEvents {
     if (item?.type === "cancel" && before?.phase.type === "awaiting_model")
       this.#receivedReply = replyOf(item.cancellation.received);
     if (item?.type === "response" && before !== null) emit(...this.#responseEvents(item.response, before));
+    if (item?.type === "response" && before !== null) emit(...compactionEnded(before, transition.turn));
     for (const notice of transition.notices) {
       switch (notice.type) {
         case "emit":
@@ -138,6 +139,7 @@ export class TransitionEvents {
           break;
       }
     }
+    emit(...compactionStarted(before, transition.turn));
     return collected;
   };
 
@@ -305,6 +307,21 @@ export class TransitionEvents {
   }
 }
 
+/** The event of a compaction that the turn waits for since a transition. */
+function compactionStarted(before: Turn | null, { phase }: Turn): readonly TurnEvent[] {
+  if (phase.type !== "awaiting_compaction" || before?.phase.type === "awaiting_compaction") return [];
+  const { frame: frameId, from, to } = phase;
+  return [{ type: "compaction_started", frameId, from, to }];
+}
+
+/** The event of a compaction that a response has ended. */
+function compactionEnded({ phase }: Turn, { contextWindow: { frame } }: Turn): readonly TurnEvent[] {
+  if (phase.type !== "awaiting_compaction") return [];
+  const { frame: frameId, from, to } = phase;
+  const status = frame?.id !== frameId ? "failed" : frame.summary === null ? "left_out" : "summarized";
+  return [{ type: "compaction_ended", frameId, from, to, status }];
+}
+
 /** The fields that the events of a tool result share with its tool message. */
 type Answer = Pick<EventOf<"tool_halt">, "content" | "status" | "code" | "ranArguments">;
 
@@ -325,6 +342,8 @@ function haltOf({ outcome, stops }: ToolReturned): Pick<EventOf<"tool_halt">, "r
       return { reason: "tool_error", result: { ...outcome.control.failure } };
     case "handoff":
       return { reason: "handoff", result: outcome.value };
+    case "compact":
+      return null;
   }
 }
 

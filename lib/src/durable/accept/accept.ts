@@ -332,7 +332,7 @@ function claimFor(context: VerbContext, { key, leaseRow }: SessionBefore) {
 /**
  * The row that records the idempotency key. The check that it is absent makes concurrent calls with one key conflict.
  */
-function acceptedRow(accepted: AcceptedKey | null, { key }: StoredSession, turn: PlannedTurn | null): Changes {
+export function acceptedRow(accepted: AcceptedKey | null, { key }: StoredSession, turn: PlannedTurn | null): Changes {
   if (accepted === null) return noChanges;
   const { name, digest } = accepted;
   return {
@@ -382,7 +382,7 @@ export async function acceptedKey(key: string | undefined, content: unknown): Pr
 }
 
 /** The error of a key that was used for other content. */
-function keyConflict(key: string): RuntimeError {
+export function keyConflict(key: string): RuntimeError {
   return new RuntimeError("conflict", {
     message: `the idempotency key ${JSON.stringify(key)} was used with other content; use a new key for new content`,
     metadata: { key },

@@ -1,6 +1,14 @@
 // The types of the parts of a chat of the AI SDK. The server writes the parts, and pages read them.
 
-import type { HaltedReason, Json, JsonObject, SessionStatus, Usage, Warning } from "../../core/model/internal.ts";
+import type {
+  EventOf,
+  HaltedReason,
+  Json,
+  JsonObject,
+  SessionStatus,
+  Usage,
+  Warning,
+} from "../../core/model/internal.ts";
 
 /** The parts of this library in a chat of the AI SDK, for its `UIMessage`: `data-question` and the others. */
 export type UiData = {
@@ -12,6 +20,8 @@ export type UiData = {
   readonly "step-reset": JsonObject;
   /** For `onData` only. */
   readonly warning: Warning;
+  /** For `onData` only. */
+  readonly compaction: UiCompaction;
 };
 
 /** The metadata of a message, from the newest turn that extended it. */
@@ -63,6 +73,16 @@ type Mutable<Types> = Types extends { readonly input: infer Input; readonly outp
 
 /** A question of a tool. The next user message is the answer. */
 export type UiQuestion = { readonly toolCallId: string; readonly question: string; readonly opts: JsonObject };
+
+/** Old messages are being replaced by a summary in requests, or were. The conversation keeps them. */
+export type UiCompaction = {
+  /** `running` while the summary is written; then how the compaction ended. */
+  readonly status: "running" | EventOf<"compaction_ended">["status"];
+  /** The position of the first message that the summary is about. */
+  readonly from: number;
+  /** The position after the last one. */
+  readonly to: number;
+};
 
 /** A progress report of a tool. */
 export type UiProgress = { readonly toolCallId: string; readonly toolName: string; readonly progress: Json };

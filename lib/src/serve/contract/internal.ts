@@ -17,6 +17,7 @@ export type {
   UiMetadata,
   UiTools,
   UiFilePart,
+  UiCompaction,
   UiProgress,
   UiQuestion,
   UiSteeringMessage,

@@ -164,6 +164,8 @@ function verbsOfOwners(rights: SessionRights) {
     steer: async (id, ...rest) => (await rights.owning(id)).steer(id, ...rest),
     withdraw: async (id, ...rest) => (await rights.owning(id)).withdraw(id, ...rest),
     cancel: async (id, ...rest) => (await rights.owning(id)).cancel(id, ...rest),
+    compact: async (id, ...rest) => (await rights.owning(id)).compact(id, ...rest),
+    undoCompaction: async (id, ...rest) => (await rights.owning(id)).undoCompaction(id, ...rest),
     delete: async (id, ...rest) => (await rights.owning(id)).delete(id, ...rest),
     fork: async (id, ...rest) => {
       const forkId = await (await rights.owning(id)).fork(id, ...rest);
@@ -202,6 +204,7 @@ function readingVerbs(rights: SessionRights, ofCaller: Runtime) {
   return {
     get: async (id, ...rest) => (await rights.reading(id)).get(id, ...rest),
     messages: async (id, ...rest) => (await rights.reading(id)).messages(id, ...rest),
+    frames: async (id, ...rest) => (await rights.reading(id)).frames(id, ...rest),
     usage: async (id) => (await rights.reading(id)).usage(id),
     exported: async (id, ...rest) => (await rights.reading(id)).exported(id, ...rest),
     events: (id, options) => {

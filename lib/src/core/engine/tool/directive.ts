@@ -127,6 +127,12 @@ export function handoff(target: string, task: string, initialMessages: readonly 
   return { [mark]: true, type: "control", value: task, control: { type: "handoff", target, task, initialMessages } };
 }
 
+/** Continues the turn, and replaces old messages by a summary before the next model call. */
+export function compactConversation(instructions: string | null): Directive {
+  const value = "The older messages are replaced by a summary before the next step.";
+  return { [mark]: true, type: "control", value, control: { type: "compact", instructions } };
+}
+
 // A directive is stored as a part of the response of its call. Handlers may be written without a compiler, so the
 // values are checked here, where the error names the function that was called wrongly.
 

@@ -16,7 +16,7 @@ import type { HistoryView } from "./prompt.ts";
 import type { SharedList } from "./shared-list.ts";
 
 import { user } from "../../model/internal.ts";
-import { renderPrompt, viewed } from "./prompt.ts";
+import { renderPrompt } from "./prompt.ts";
 import { estimateMessage } from "./tokens.ts";
 
 /** The view of a context window. */
@@ -29,6 +29,17 @@ export function viewOf({ frame, prunedBefore }: ContextWindow, { longestResult, 
 export function renderFrame({ entries }: SharedList<Message>, frame: HistoryFrame): readonly Message[] {
   const pinned = frame.pinned.flatMap((position) => entries[position] ?? []);
   return [frameMessage(frame), ...renderPrompt(pinned)];
+}
+
+const frameEstimates = new WeakMap<HistoryFrame, number>();
+
+/** The estimated tokens of a frame and its pinned messages. Estimated once: a frame does not change. */
+export function estimateFrame(history: SharedList<Message>, frame: HistoryFrame): number {
+  const known = frameEstimates.get(frame);
+  if (known !== undefined) return known;
+  const estimate = renderFrame(history, frame).reduce((sum, message) => sum + estimateMessage(message), 0);
+  frameEstimates.set(frame, estimate);
+  return estimate;
 }
 
 // By the frame, so that codecs find what they have sent by the identity of messages.
@@ -44,28 +55,6 @@ function frameMessage(frame: HistoryFrame): Message {
   );
   frameMessages.set(frame, message);
   return message;
-}
-
-/** The estimated tokens of the messages of a view from position `from` to `to`. */
-export function estimateRange(entries: readonly Message[], from: number, to: number, view: HistoryView): number {
-  let sum = 0;
-  for (let index = from; index < to; index += 1) {
-    const message = entries[index];
-    if (message !== undefined) sum += estimateMessage(viewed(message, index, view));
-  }
-  return sum;
-}
-
-/** The position from which the newest messages of a view have at least `tokens` tokens; at least `from`. */
-export function positionBefore({ entries, length }: SharedList<Message>, view: HistoryView, tokens: number): number {
-  let sum = 0;
-  let index = length;
-  while (index > view.from && sum < tokens) {
-    index -= 1;
-    const message = entries[index];
-    if (message !== undefined) sum += estimateMessage(viewed(message, index, view));
-  }
-  return index;
 }
 
 /**

@@ -11,10 +11,11 @@ import type { HistoryView } from "./prompt.ts";
 import { invalidArgument, isAboutStorage, renderIssue, request, system, user } from "../../model/internal.ts";
 import { isPlainObject, messageShape, read, requestShape } from "../../model/parse/reading.ts";
 import { modelEffectId } from "../machine/turn.ts";
-import { positionBefore, renderFrame, validCut, viewOf } from "./framed-history.ts";
+import { renderFrame, validCut, viewOf } from "./framed-history.ts";
 import { renderHistory, renderPrompt, viewedMessages, wholeView } from "./prompt.ts";
 import { itemsOf } from "./shared-list.ts";
 import { renderTurnCausesPrompt } from "./turn-cause.ts";
+import { positionBefore } from "./view-tokens.ts";
 
 /**
  * The request of a conversation: instructions, the rendered history, the block of turn causes, and the nudge of the
@@ -136,7 +137,8 @@ export function projectSummaryRequest<P extends TurnProtocol>(config: RequestCon
   const { useTools, overrides } = phase.call;
   const base = config.projector.project({ config, turn: { ...turn, finalize: null }, useTools, overrides });
   const { instructions = null, model = null } = policy.context.compact ?? {};
-  const prompt = user(instructions === null ? summaryPrompt : `${summaryPrompt}\n\n${instructions}`);
+  const asked = [instructions, phase.instructions].filter((text) => text !== null && text !== undefined);
+  const prompt = user([summaryPrompt, ...asked].join("\n\n"));
   const conversation = phase.isTooLong ? [...instructionsOf(turn), ...shortConversation(turn, phase)] : base.messages;
   return {
     ...base,

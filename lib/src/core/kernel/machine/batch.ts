@@ -12,6 +12,7 @@ import type { TransitionBuilder } from "./transition-builder.ts";
 import type { AwaitingTools, CompletedToolCall } from "./turn.ts";
 
 import { applyActions } from "./actions.ts";
+import { requestCompaction } from "./context.ts";
 import { callEffectId, toolEffectId } from "./turn.ts";
 
 /** Stores the response to one call of the batch, and settles the batch if it was the last one. */
@@ -37,8 +38,21 @@ export function settle<P extends TurnProtocol>(builder: TransitionBuilder<P>, ph
     const idempotencyKey = earlier.idempotencyKey ?? callEffectId(builder.turn, slot);
     return result === null ? [] : [{ call, slot, idempotencyKey, result }];
   });
+  requestCompactions(builder, completed);
   if (phase.cell !== null) return builder.cells.settle(builder, phase.cell, completed);
   const ids = completed.map(({ slot }) => toolEffectId(builder.turn, slot));
   builder.update({ answered: [...builder.turn.answered, ...ids] });
   applyActions(builder, builder.config.protocolDriver.handleToolResults(builder.view, completed));
+}
+
+/** A tool may request a compaction before the next model call (`compactTool`). */
+function requestCompactions<P extends TurnProtocol>(
+  builder: TransitionBuilder<P>,
+  completed: readonly CompletedToolCall[],
+): void {
+  for (const { result } of completed) {
+    const control =
+      result.type === "tool_returned" && result.outcome.type === "success" ? result.outcome.control : null;
+    if (control?.type === "compact") requestCompaction(builder, { instructions: control.instructions });
+  }
 }

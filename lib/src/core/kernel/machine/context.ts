@@ -10,6 +10,13 @@
 //   Both change the prefix of requests, which the provider has cached, so both are done in large steps: only if the
 //   request becomes shorter by a fifth of the window without the reserve (`minGain`).
 //
+//   A compaction may also be requested (`ContextWindow.requested`): by the verb `compact`, which writes the request to the
+//   session, or by a tool of the model (`compactTool`). The next model call is then preceded by one, however short the
+//   history is, and the request is gone.
+//
+//   Each message is estimated once, and the tokens of a range are the difference of two running sums
+//   (history/view-tokens.ts), so a step costs what is new in it (H5).
+//
 //   A model call that fails because its request is too long (`context_length_exceeded`) compacts once and is repeated,
 //   under the effect id of another attempt (`overflowed`).
 //
@@ -25,7 +32,7 @@
 //   3. There are no loops: an attempt to compact is followed by another one only when the history has grown by `minGain`
 //      tokens, or once in a step after a request that was too long.
 
-import type { ContextWindow, HistoryFrame, Usage } from "../../model/internal.ts";
+import type { CompactionRequest, ContextWindow, HistoryFrame, Usage } from "../../model/internal.ts";
 import type { HistoryView } from "../history/prompt.ts";
 import type { TurnProtocol } from "../protocol/protocol.ts";
 import type { ContextLimits } from "./context-limits.ts";
@@ -33,15 +40,9 @@ import type { Compacted, CompactionFailed } from "./response.ts";
 import type { TransitionBuilder } from "./transition-builder.ts";
 import type { AwaitingModel, Turn } from "./turn.ts";
 
-import {
-  estimateRange,
-  pinnedPositions,
-  positionBefore,
-  renderFrame,
-  validCut,
-  viewOf,
-} from "../history/framed-history.ts";
-import { estimateMessage, estimateValue } from "../history/tokens.ts";
+import { estimateFrame, pinnedPositions, validCut, viewOf } from "../history/framed-history.ts";
+import { estimateValue } from "../history/tokens.ts";
+import { estimateRange, positionBefore } from "../history/view-tokens.ts";
 import { callSuffix } from "./turn.ts";
 
 /** The part of the usable window by which a request has to become shorter. */
@@ -57,10 +58,22 @@ const ratioFrom = 256;
 export function waitForModel<P extends TurnProtocol>(builder: TransitionBuilder<P>, phase: AwaitingModel<P>): void {
   const limits = limitsOf(builder.turn);
   if (limits === null) return builder.wait(phase);
+  const { requested } = builder.turn.contextWindow;
+  if (requested !== null) update(builder, { requested: null });
+  const asked = requested === null ? null : requestedTo(builder.turn, limits);
+  if (asked !== null) return compact(builder, limits, phase, asked, requested);
   prune(builder, limits);
   const to = compactTo(builder.turn, limits);
   if (to === null) return builder.wait(phase);
   compact(builder, limits, phase, to);
+}
+
+/** Compacts before the next model call, also if the history is short. A later request replaces an earlier one. */
+export function requestCompaction<P extends TurnProtocol>(
+  builder: TransitionBuilder<P>,
+  requested: CompactionRequest,
+): void {
+  update(builder, { requested });
 }
 
 /** Records how many tokens the request of a reply had. Called before the reply enters the history. */
@@ -163,12 +176,27 @@ function compact<P extends TurnProtocol>(
   limits: ContextLimits,
   call: AwaitingModel<P>,
   to: number,
+  requested: CompactionRequest | null = null,
 ): void {
   const { turnId, step, history, overflowed, contextWindow } = builder.turn;
   const frame = `${turnId}/${step}/frame${callSuffix(builder.turn)}`;
   const isTooLong = overflowed || requestTokens(builder.turn, limits) > usable(limits);
   update(builder, { attemptedAt: history.length });
-  builder.wait({ type: "awaiting_compaction", frame, from: contextWindow.frame?.to ?? 0, to, isTooLong, call });
+  const from = contextWindow.frame?.to ?? 0;
+  const instructions = requested?.instructions ?? null;
+  builder.wait({ type: "awaiting_compaction", frame, from, to, isTooLong, instructions, call });
+}
+
+/**
+ * The position up to which a requested compaction replaces the history: all but the newest `keepRecent` tokens, or the
+ * newest quarter if the history is shorter. `null`: nothing can be replaced.
+ */
+function requestedTo({ history, contextWindow }: Turn, limits: ContextLimits): number | null {
+  const view = viewOf(contextWindow, limits);
+  const quarter = estimateRange(history.entries, view.from, history.length, view) / 4;
+  const keep = Math.min(limits.keepRecent / contextWindow.ratio, quarter);
+  const to = validCut(history, view.from, positionBefore(history, view, keep));
+  return to === view.from ? null : to;
 }
 
 /** The position up to which the history is compacted now; `null`: it is not. */
@@ -180,7 +208,9 @@ function compactTo(turn: Turn, limits: ContextLimits): number | null {
   const gain = minGain(limits) / ratio;
   if (attemptedAt > 0 && estimateRange(history.entries, attemptedAt, history.length, view) < gain) return null;
   const from = frame?.to ?? 0;
-  const to = validCut(history, from, positionBefore(history, view, limits.keepRecent / ratio));
+  const target = positionBefore(history, view, limits.keepRecent / ratio);
+  if (estimateRange(history.entries, from, target, view) < gain) return null;
+  const to = validCut(history, from, target);
   return to === from || estimateRange(history.entries, from, to, view) < gain ? null : to;
 }
 
@@ -217,10 +247,9 @@ function wholeEstimate(turn: Turn, limits: ContextLimits): number {
   const { history, contextWindow, environment } = turn;
   const { frame } = contextWindow;
   const view = viewOf(contextWindow, limits);
-  const framed = frame === null ? [] : renderFrame(history, frame);
   return (
     estimateValue(environment) +
-    framed.reduce((sum, message) => sum + estimateMessage(message), 0) +
+    (frame === null ? 0 : estimateFrame(history, frame)) +
     estimateRange(history.entries, view.from, history.length, view)
   );
 }

@@ -240,7 +240,8 @@ export type Phase<P extends TurnProtocol = TurnProtocol> =
   /**
    * Waits for `compact`: the summary of the messages before `to`, for the frame with the id `frame`. `from`: the
    * position up to which the frame before stands. `isTooLong`: the request of the model call does not fit, so the
-   * request of the summary has shortened results. `call`: the model call that follows.
+   * request of the summary has shortened results. `instructions`: what a request for the compaction asks to keep.
+   * `call`: the model call that follows.
    */
   | {
       readonly type: "awaiting_compaction";
@@ -248,6 +249,7 @@ export type Phase<P extends TurnProtocol = TurnProtocol> =
       readonly from: number;
       readonly to: number;
       readonly isTooLong: boolean;
+      readonly instructions: string | null;
       readonly call: AwaitingModel<P>;
     }
   /** Waits for one `call_tool` for each call without a result. */

@@ -36,7 +36,7 @@ export function haltOf({ call, result }: CompletedToolCall): TurnOutcome | null 
   }
 }
 
-/** The outcome of a control value: finish the turn with a value, fail it, or hand it off. */
+/** The outcome of a control value: finish the turn with a value, fail it, or hand it off. `null`: the turn continues. */
 function controlOf(
   call: ToolCall,
   control: NonNullable<Extract<ToolReturned["outcome"], { type: "success" }>["control"]>,
@@ -46,6 +46,8 @@ function controlOf(
       return { type: "tool_value", toolName: call.name, value: control.value };
     case "fail":
       return { type: "tool_error", toolName: call.name, toolCallId: call.id, failure: control.failure };
+    case "compact":
+      return null;
     case "handoff": {
       const { target, task, initialMessages } = control;
       // A hand-off needs a target and a task; without them the turn continues.

@@ -7,6 +7,8 @@ export type AuditAction =
   | "deny"
   | "submit_results"
   | "cancel"
+  | "compact"
+  | "undo_compaction"
   | "delete"
   | "export"
   | "key_create"

@@ -41,6 +41,14 @@ export type TokenCount = Infer<typeof tokenCountFields>;
 
 const tokenCountShape: Shape<TokenCount> = object(tokenCountFields);
 
+const compactionRequestFields = {
+  /** What the summary has to keep, besides what the context policy and the library ask for; `null`: nothing more. */
+  instructions: fallback(nullable(string), null),
+};
+
+/** A request to replace old messages by a summary before the next model call, however short the history is. */
+export type CompactionRequest = Infer<typeof compactionRequestFields>;
+
 const contextWindowFields = {
   /** The newest frame; `null`: requests contain the whole history. */
   frame: fallback(nullable(frameShape), null),
@@ -52,6 +60,8 @@ const contextWindowFields = {
   ratio: fallback(number, 1),
   /** The length of the history at the last attempt to compact it. */
   attemptedAt: fallback(count, 0),
+  /** Set by the verb `compact` and by `compactTool`, until the next model call; `null`: none is requested. */
+  requested: fallback(nullable(object(compactionRequestFields)), null),
 };
 
 /** What the requests of a session leave out or shorten of its history, and how many tokens the newest one had. */
@@ -60,12 +70,19 @@ export type ContextWindow = Infer<typeof contextWindowFields>;
 export const contextWindowShape: Shape<ContextWindow> = object(contextWindowFields);
 
 /** Requests contain the whole history, and none was sent yet. */
-export const wholeHistory: ContextWindow = { frame: null, prunedBefore: 0, count: null, ratio: 1, attemptedAt: 0 };
+export const wholeHistory: ContextWindow = {
+  frame: null,
+  prunedBefore: 0,
+  count: null,
+  ratio: 1,
+  attemptedAt: 0,
+  requested: null,
+};
 
 /** The form of a context window that a session stores; `null`: requests contain the whole history. */
 export function storedWindow(window: ContextWindow): ContextWindow | null {
-  const { frame, prunedBefore, count: counted } = window;
-  return frame === null && prunedBefore === 0 && counted === null ? null : window;
+  const { frame, prunedBefore, count: counted, requested } = window;
+  return frame === null && prunedBefore === 0 && counted === null && requested === null ? null : window;
 }
 
 /** The part of a context window that is valid for the first `length` messages of its session. */

@@ -263,7 +263,7 @@ function digitsOf(value: Json): string {
 
 /**
  * Whether a digest was computed for a call of the model itself (not of a child agent) with other arguments than these:
- * somebody has edited them. One edit of 65,536 is not recognised, because the digest has 16 bits of the arguments.
+ * a person has edited them. One edit of 65,536 is not recognised, because the digest has 16 bits of the arguments.
  */
 export function isEdited(digest: string, args: Json): boolean {
   const digits = (part: ShownPart) => digitsOfPart(digest, shownParts.indexOf(part));

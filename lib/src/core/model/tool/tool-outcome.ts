@@ -26,9 +26,11 @@ const controlCases = {
     task: fallback(nullable(string), null),
     initialMessages: fallback(array(messageShape), []),
   },
+  /** Continues the turn, and replaces old messages by a summary before the next model call. */
+  compact: { instructions: fallback(nullable(string), null) },
 };
 
-/** How a successful tool ends the turn it runs in. */
+/** How a successful tool ends the turn it runs in, or what happens before the next model call. */
 export type ToolControl = InferUnion<"type", typeof controlCases>;
 
 const controlShape: Shape<ToolControl> = variant("type", controlCases);
@@ -36,7 +38,7 @@ const controlShape: Shape<ToolControl> = variant("type", controlCases);
 const outcomeCases = {
   success: {
     value: required(toolValueShape),
-    /** Ends the turn as the tool requests; `null` continues it. */
+    /** What the tool requests of its turn; `null`: nothing, the turn continues. */
     control: fallback(nullable(controlShape), null),
   },
   failure: { failure: required(toolFailureShape) },

@@ -7,14 +7,14 @@ import { arbitraries } from "../../../../test/arbitraries.ts";
 import { eventTypes } from "./event.ts";
 
 describe("[allm 18] the event union", () => {
-  test("has the sixteen events of the source system and ten others, each once", () => {
+  test("has the sixteen events of the source system and twelve others, each once", () => {
     const theirs =
       "message_started text_delta text_completed tool_call_started tool_call_delta tool_call_completed message_completed " +
       "raw_chunk error tool_execution_started tool_execution_completed tool_result_encoded ask_user_requested tool_halt " +
       "step_completed chat_completed";
     const ours =
       "reasoning_delta reasoning_completed usage tool_progress approval_requested retry_scheduled step_reset " +
-      "input_accepted turn_started warning";
+      "input_accepted turn_started warning compaction_started compaction_ended";
     expect([...eventTypes].sort()).toEqual([...theirs.split(" "), ...ours.split(" ")].sort());
   });
 

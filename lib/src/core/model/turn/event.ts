@@ -82,6 +82,9 @@ const acceptedInputShape: Shape<AcceptedInput> = object(acceptedInputFields);
 
 export const stepResetReasons = ["retry", "fallback", "recovery", "restart"] as const;
 
+/** How a compaction ended. */
+export const compactionStatuses = ["summarized", "left_out", "failed"] as const;
+
 /** Who runs the tools: the loop (`auto`) or the caller (`manual`). */
 export type ToolMode = WordOf<typeof toolModes>;
 export const toolModes = ["auto", "manual"] as const;
@@ -250,6 +253,21 @@ const runEvents = {
     reason: required(oneOf(stepResetReasons)),
     /** Ids of effects whose recorded results are superseded. Empty except for the reason `restart`. */
     withdrawn: fallback(array(string), []),
+  },
+  /**
+   * Old messages are being replaced by a summary in requests, under the context policy of the engine: the messages from
+   * `from` to before `to`. The model call of the step follows. The conversation itself keeps these messages.
+   */
+  compaction_started: { frameId: required(string), from: required(count), to: required(count) },
+  /**
+   * The compaction ended. `summarized`: requests contain the summary, which is the `summary` of the frame. `left_out`: no
+   * summary could be made, and requests leave the messages out. `failed`: there is no frame; long results are shortened.
+   */
+  compaction_ended: {
+    frameId: required(string),
+    from: required(count),
+    to: required(count),
+    status: required(oneOf(compactionStatuses)),
   },
   /** A step ended: one model reply and its tool calls. Emitted once per step. */
   step_completed: {

@@ -51,6 +51,8 @@ export type TurnSnapshot = {
   readonly steps: number;
   /** The newest failure that was reported in the open step; the turn may continue after it. `null`: none. */
   readonly failure: Failure | null;
+  /** The compaction that runs now: old messages are being replaced by a summary in requests. `null`: none. */
+  readonly compaction: { readonly frameId: string; readonly from: number; readonly to: number } | null;
   /** The result of the turn; `null` while it is open. */
   readonly result: ChatResult | null;
 };
@@ -175,6 +177,7 @@ export class TurnView {
   readonly #received: Map<string, number>;
   #parts = new ReplyParts();
   #steps = 0;
+  #compaction: TurnSnapshot["compaction"] = null;
   #result: ChatResult | null = null;
   #snapshot: TurnSnapshot | null = null;
 
@@ -194,6 +197,7 @@ export class TurnView {
       calls: new Map(this.#step.calls),
       steps: this.#steps,
       failure: this.#step.failure,
+      compaction: this.#compaction,
       result: this.#result,
     };
     return this.#snapshot;
@@ -257,6 +261,14 @@ export class TurnView {
         return [];
       case "step_reset":
         return [this.#reset(event.reason === "restart")];
+      case "compaction_started": {
+        const { frameId, from, to } = event;
+        this.#compaction = { frameId, from, to };
+        return [];
+      }
+      case "compaction_ended":
+        this.#compaction = null;
+        return [];
       case "step_completed": {
         // A reply that failed has no `message_completed`. The text that was received of it is a message.
         const text = event.response.finishReason === "error" ? (replyText(event.response) ?? "") : "";
@@ -273,6 +285,7 @@ export class TurnView {
         const isCancelled = outcome.type === "cancelled";
         const changes = isCancelled ? this.#completeCancelled(finalResponse?.message ?? null) : [];
         const ended = this.#endCalls(pendingToolCalls, isCancelled ? "cancelled" : "failed");
+        this.#compaction = null;
         this.#result = event.result;
         this.#discardReply();
         return [...changes, ...ended];

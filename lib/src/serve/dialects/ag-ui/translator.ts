@@ -161,6 +161,14 @@ export class AgUiTranslator {
         ];
       case "warning":
         return [{ type: "CUSTOM", name: "warning", value: { ...event.warning } }];
+      case "compaction_started": {
+        const { frameId, from, to } = event;
+        return [{ type: "CUSTOM", name: "compaction", value: { frameId, from, to, status: "running" } }];
+      }
+      case "compaction_ended": {
+        const { frameId, from, to, status } = event;
+        return [{ type: "CUSTOM", name: "compaction", value: { frameId, from, to, status } }];
+      }
       case "step_completed":
         return this.#closeStep();
       case "chat_completed":

@@ -6,8 +6,8 @@
 // `interrupted`. The exception is `reset-step`, for which version 6 has no substitute: a client of version 6 says so
 // with the header `ai-sdk-version: 6`.
 
-import type { Json, JsonObject, Warning } from "../../../core/model/internal.ts";
-import type { UiMetadata, UiProgress, UiQuestion, UiSteeringMessage } from "../../contract/internal.ts";
+import type { EventOf, Json, JsonObject, Warning } from "../../../core/model/internal.ts";
+import type { UiCompaction, UiMetadata, UiProgress, UiQuestion, UiSteeringMessage } from "../../contract/internal.ts";
 import type { UiApproval, UiToolMetadata } from "./parts.ts";
 
 import { deniedText } from "./parts.ts";
@@ -56,12 +56,22 @@ export type UiChunk =
   /** For `onData` of the client only: a transient chunk does not become a part of the message. Progress is not stored. */
   | { readonly type: "data-tool-progress"; readonly data: UiProgress; readonly transient: true }
   | { readonly type: "data-warning"; readonly data: Warning; readonly transient: true }
+  /** Old messages are being replaced by a summary in requests, or were. Both chunks of a compaction have its id. */
+  | { readonly type: "data-compaction"; readonly id: string; readonly data: UiCompaction; readonly transient: true }
   | { readonly type: "message-metadata"; readonly messageMetadata: UiMetadata }
   | { readonly type: "error"; readonly errorText: string }
   | { readonly type: "abort"; readonly reason: string }
   | { readonly type: "finish"; readonly finishReason: UiFinishReason; readonly messageMetadata?: UiMetadata };
 
 export type UiFinishReason = "stop" | "length" | "content-filter" | "tool-calls" | "error" | "other";
+
+/** The chunk of a compaction that begins or has ended. */
+export function compactionChunk(
+  { frameId, from, to }: EventOf<"compaction_started" | "compaction_ended">,
+  status: UiCompaction["status"],
+): UiChunk {
+  return { type: "data-compaction", id: frameId, data: { status, from, to }, transient: true };
+}
 
 /** Requests an approval. */
 export function requestChunk(toolCallId: string, { id: approvalId, requestReason, descriptor }: UiApproval): UiChunk {

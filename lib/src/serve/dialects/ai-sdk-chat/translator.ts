@@ -21,6 +21,7 @@
 //   tool_execution_completed        the same for a call of code, whose result the model is not shown
 //   input_accepted (steering)       data-steering-message
 //   warning                         data-warning (transient: not part of the message)
+//   compaction_started, _ended      data-compaction (transient)
 //   step_reset (discarded)          reset-step; data-step-reset for version 6 of the SDK
 //   step_completed                  tool-output-error for calls that were not run, finish-step
 //   chat_completed                  questions of pending calls
@@ -46,7 +47,7 @@ import type { ToolAnswer, UiResult } from "./parts.ts";
 
 import { canonicalJson, TurnView } from "../../../core/model/internal.ts";
 import { parseCursor } from "../../../durable/internal.ts";
-import { deniedChunk, requestChunk } from "./chunks.ts";
+import { compactionChunk, deniedChunk, requestChunk } from "./chunks.ts";
 import { endingChunks, failureIn } from "./ending.ts";
 import { approvalOf, fileOf, notRunText, pendingInput, resultOf, resultOfMessage, userParts } from "./parts.ts";
 import { ReplyBlocks } from "./reply-blocks.ts";
@@ -234,6 +235,10 @@ export class UiTranslator {
         );
       case "warning":
         return [{ type: "data-warning", data: event.warning, transient: true }];
+      case "compaction_started":
+        return [compactionChunk(event, "running")];
+      case "compaction_ended":
+        return [compactionChunk(event, event.status)];
       case "step_completed": {
         const chunks = [...this.#closeCalls(event.pendingToolCalls, notRunText), ...this.#finishStep()];
         this.#step += 1;

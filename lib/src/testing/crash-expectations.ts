@@ -97,9 +97,13 @@ function outsideViolations({ outside: expected }: Run, { outside, log }: Run): r
   return [...new Set([...expected, ...outside])].flatMap((text) => {
     const [before, after] = [timesIn(expected, text), timesIn(outside, text)];
     if (after === before || (isUnknown && after < before)) return [];
-    return [`the outside effect ${text} happened ${after} times, not ${before}`];
+    const remedy = after > before ? `: ${repeatedEffect}` : "";
+    return [`the outside effect ${text} happened ${after} times, not ${before}${remedy}`];
   });
 }
+
+const repeatedEffect =
+  'the tool ran again after the kill; pass context.idempotencyKey to the other system, or give the tool replay: "never" or "ask"';
 
 function timesIn(texts: readonly string[], text: string): number {
   return texts.filter((item) => item === text).length;

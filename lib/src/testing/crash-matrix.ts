@@ -54,8 +54,9 @@ export type CrashScenario = {
   /**
    * Returns what the tools did outside of the storage since the last call, such as the charges of a payment service: one
    * text for each effect, for example its idempotency key. Called at the end of every run. A text that occurs more often
-   * than without a kill is a violation; so is one that occurs less often, unless a call has an unknown outcome. Default:
-   * only the sessions, the events, the ledger and the number of calls are compared.
+   * than without a kill is a violation; so is one that occurs less often, unless a call has an unknown outcome; so is a
+   * run without a kill that has none. Default: only the sessions, the events, the ledger and the number of calls are
+   * compared, so a tool that charges twice and returns the same value is not noticed.
    */
   readonly takeOutsideEffects?: () => readonly string[] | Promise<readonly string[]>;
   /** The result that a person gives for a call whose outcome is unknown (`replay: "ask"`). The default is `null`. */
@@ -108,6 +109,8 @@ export type CrashReport = {
   readonly scenario: string;
   /** The number of crash points of the run without a kill. */
   readonly points: number;
+  /** How often tools ran in the run without a kill. With 0, the report says nothing about your tools. */
+  readonly toolRuns: number;
   /** The number of runs with one kill. */
   readonly kills: number;
   /** The number of runs with two kills. */
@@ -157,10 +160,14 @@ export async function crashMatrix(scenario: CrashScenario, options: CrashOptions
     for (const what of violationsOf(baseline, actual)) broken.push({ killedAt: actual.killedAt, what });
   };
   check(baseline);
+  if (scenario.takeOutsideEffects !== undefined && baseline.outside.length === 0 && !("failed" in baseline.ended)) {
+    broken.push({ killedAt: [], what: noOutsideEffects });
+  }
   let [kills, doubles, returns] = [0, 0, 0];
   const report = (): CrashReport => ({
     scenario: scenario.name,
     points: baseline.points,
+    toolRuns: baseline.log.toolRuns,
     kills,
     doubles,
     returns,
@@ -191,6 +198,9 @@ export async function crashMatrix(scenario: CrashScenario, options: CrashOptions
   }
   return report();
 }
+
+const noOutsideEffects =
+  "takeOutsideEffects returned nothing after the run without a kill, so no run is compared: either the tool did not run (see toolRuns; a tool that needs approval needs a decide in the script), or its handler does not note what it does";
 
 /** How far the time advances between two processes, in milliseconds: longer than any lease. */
 const betweenProcessesMs = 3_600_000;

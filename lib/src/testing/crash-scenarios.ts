@@ -34,9 +34,9 @@ type Asked = {
 
 /**
  * An adapter that answers by the content of the request and not by the number of calls, so that it gives the same
- * answer in every process.
+ * answer in every process. `fake` plays its scripts from the first one again in a second process.
  */
-export function steadyModel(answer: (asked: Asked) => FakeScript, provider = "fake"): Adapter {
+export function steadyModel(answer: (asked: Asked) => FakeScript | FakeStep, provider = "fake"): Adapter {
   return {
     provider,
     stream: (request, call) => {

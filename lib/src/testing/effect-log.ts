@@ -108,6 +108,11 @@ export class EffectLog {
   #isSummaryOpen = false;
   #summaryStarts = 0;
 
+  /** How often tools ran. */
+  get toolRuns(): number {
+    return [...this.effects.values()].reduce((sum, { info, runs }) => sum + (info.kind === "tool" ? runs : 0), 0);
+  }
+
   /** Logs that an effect begins. */
   began(info: EffectInfo): void {
     const record = this.#of(info);

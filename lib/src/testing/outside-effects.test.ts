@@ -55,10 +55,41 @@ test("a safe tool that charges twice and returns the same value is a violation",
   // Its value, the session and the events are the same.
   expect(await violations("safe", false, () => null)).toEqual([]);
   const found = await violations("safe", true, () => null);
-  expect(new Set(found)).toEqual(new Set(["the outside effect charge happened 2 times, not 1"]));
+  const [what, ...others] = new Set(found);
+  expect(others).toEqual([]);
+  expect(what).toMatch(
+    /^the outside effect charge happened 2 times, not 1: the tool ran again after the kill; pass .*idempotencyKey/,
+  );
 });
 
 test("a safe tool whose service knows the idempotency key is none, and neither is a call with an unknown outcome", async () => {
   expect(await violations("safe", true, (key) => key)).toEqual([]);
   expect(await violations("never", true, () => null)).toEqual([]);
+});
+
+test("a tool that never runs is a violation if its effects are asked for, and the report says how often tools ran", async () => {
+  const pay = tool({
+    name: "charge",
+    description: "Charges 5 euros.",
+    schema: { type: "object" },
+    needsApproval: true,
+    handler: () => "charged",
+  });
+  const reportOf = (takesEffects: boolean) =>
+    crashMatrix(
+      {
+        name: "charging without a decision",
+        session: "s1",
+        engines: () => ({ default: engine({ adapter: model, model: "fake:m", tools: [pay] }) }),
+        script: async ({ runtime, untilIdle }) => {
+          await untilIdle(runtime.start("Charge me.", { id: "s1", key: "start" }));
+        },
+        ...(takesEffects ? { takeOutsideEffects: () => [] } : {}),
+      },
+      { open: async () => ({ host: memoryStorage(), reopen: null, close: async () => undefined }), every: 4 },
+    );
+  const { broken, toolRuns } = await reportOf(true);
+  expect(toolRuns).toBe(0);
+  expect(broken).toMatchObject([{ killedAt: [], what: expect.stringContaining("needs a decide in the script") }]);
+  expect((await reportOf(false)).broken).toEqual([]);
 });

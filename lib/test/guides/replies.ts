@@ -7,6 +7,8 @@ export const replies: { readonly [guide: string]: readonly (readonly Reply[])[] 
   README: [
     [{ calls: [["weather", { city: "Rome" }]] }, { text: "No. The sky over Rome is clear, at 24 degrees." }],
     [{ calls: [["refund", { euros: 189 }]] }, { text: "I have refunded 189 EUR to your card." }],
+    // It has a scripted model.
+    [],
   ],
   "getting-started": [
     [
@@ -69,6 +71,8 @@ export const replies: { readonly [guide: string]: readonly (readonly Reply[])[] 
   ],
   "human-approval": [
     [{ calls: [["refund", { order: "1042", euros: 189 }]] }, { text: "I have refunded 189 EUR to your card." }],
+    // It has a scripted model.
+    [],
   ],
   "customers-and-approvers": [
     [{ calls: [["refund", { order: "17", euros: 50 }]] }, { text: "Your 50 euros are on their way." }],
@@ -142,7 +146,7 @@ export const replies: { readonly [guide: string]: readonly (readonly Reply[])[] 
       { when: "25", text: "Flour, water, salt, time." },
     ],
   ],
-  testing: [[{ calls: [["convert", { euros: 20 }]] }, { text: "20 euros are 25 dollars." }]],
+  testing: [[{ calls: [["convert", { euros: 20 }]] }, { text: "20 euros are 25 dollars." }], []],
   security: [[{ calls: [["invoices", {}]] }, { text: "You have one invoice: 1-1." }]],
   data: [[{ text: "Good morning." }, { text: "Good evening." }]],
   "lib/README": [

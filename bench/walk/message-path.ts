@@ -2,7 +2,8 @@
 // receives. The session has had a turn before, so that work that happens once in a process is not counted.
 
 import type { CalledFunction, CallCounter } from "./call-counter.ts";
-import type { HostStorage, StorageQuery as Query } from "everturn/runtime";
+import type { StorageQuery as Query } from "everturn/advanced";
+import type { HostStorage } from "everturn/runtime";
 
 /** A phase of the path: the calls until the next read, write or request begins. */
 export type Phase = {

@@ -5,8 +5,9 @@ import type { Json } from "everturn";
 import type { ApiKey, Caller, CallToDecide, HttpOptions, OwnedSession } from "everturn/http";
 
 import { askUser, engine, fake, tool } from "everturn";
+import { storageTables } from "everturn/advanced";
 import { createHandler } from "everturn/http";
-import { runtime, storageTables } from "everturn/runtime";
+import { runtime } from "everturn/runtime";
 import { sqliteStorage } from "everturn/sqlite";
 import Database from "libsql";
 import { onTestFinished } from "vitest";

@@ -23,12 +23,11 @@ import {
   fromJson,
   messageText,
   orThrow,
-  request,
   toJson,
   user,
   session as sessions,
 } from "everturn";
-import { Collector, totalTokens } from "everturn/advanced";
+import { request, Collector, totalTokens } from "everturn/advanced";
 import { embed, openaiEmbeddings } from "everturn/middleware";
 import { handClock, transcript } from "everturn/testing";
 import { expect, test } from "vitest";

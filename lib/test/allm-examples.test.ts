@@ -17,7 +17,6 @@ import {
   withModel,
   assistant,
   fromMessages,
-  isHalted,
   modelRef,
   newSession,
   system,
@@ -26,6 +25,7 @@ import {
   session as sessions,
 } from "everturn";
 import {
+  isHalted,
   mergeOpts,
   putContext,
   putParam,

@@ -5,8 +5,9 @@
 import type { Adapter, JsonObject, Message, ModelReply } from "everturn";
 import type { ModelEvent, Codec, WireContext } from "everturn/advanced";
 
-import { anthropic, engine, gemini, generate, openai, assistant, request, system, toolResult, user } from "everturn";
+import { anthropic, engine, gemini, generate, openai, assistant, system, toolResult, user } from "everturn";
 import {
+  request,
   Collector,
   toolCall,
   toolSpec,

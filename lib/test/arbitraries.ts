@@ -23,8 +23,6 @@ import type {
   AssistantMessage,
   ChatResult,
   Decision,
-  Environment,
-  EventMessage,
   Failure,
   FilePart,
   ImagePart,
@@ -53,6 +51,8 @@ import type {
   UserMessage,
 } from "everturn";
 import type {
+  Environment,
+  EventMessage,
   ChatMetadata,
   ImageRequest,
   ImageResponse,

@@ -8,7 +8,8 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
 import { engine, fake, tool } from "everturn";
-import { memoryStorage, runtime, storageTables } from "everturn/runtime";
+import { storageTables } from "everturn/advanced";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
 const root = join(import.meta.dirname, "../..");

@@ -16,12 +16,11 @@ import {
   fromMessages,
   imagePart,
   newSession,
-  request,
   textPart,
   user,
   session as sessions,
 } from "everturn";
-import { validateMessage } from "everturn/advanced";
+import { request, validateMessage } from "everturn/advanced";
 import { expect, test } from "vitest";
 
 import { systemClock } from "../src/core/engine/internal.ts";

@@ -68,6 +68,7 @@ let folder = "";
 let pages: Awaited<ReturnType<typeof renderReference>>["pages"] = [];
 let index = "";
 let defaults = "";
+let report = "";
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "everturn-reference-"));
@@ -75,7 +76,7 @@ beforeAll(async () => {
     await mkdir(dirname(join(folder, name)), { recursive: true });
     await writeFile(join(folder, name), text);
   }
-  ({ pages, index, defaults } = await renderReference(entryPoints(folder)));
+  ({ pages, index, defaults, report } = await renderReference(entryPoints(folder)));
 });
 
 afterAll(() => rm(folder, { recursive: true }));
@@ -128,4 +129,12 @@ describe("a page of the reference", () => {
 
 test("a public name without a doc comment is counted", () => {
   expect(pages.map(({ counts }) => counts.undocumented)).toEqual([[], ["bare"]]);
+});
+
+test("the report has every signature once, with those of types that are only mentioned, and no comments", () => {
+  expect(report).toContain("// everturn: 2 names\n");
+  expect(report.match(/^type Options = /gm)).toHaveLength(1);
+  expect(report).toContain("type Hidden = {\n  readonly attempts: number;\n};");
+  expect(report).toContain("function options(given: Options): Options;");
+  expect(report).not.toContain("/**");
 });

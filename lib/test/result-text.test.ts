@@ -5,7 +5,6 @@ import type { FakeStep } from "everturn";
 import {
   calls,
   chat,
-  collectChat,
   engine,
   fake,
   generate,
@@ -17,6 +16,7 @@ import {
   tool,
   session,
 } from "everturn";
+import { collectChat } from "everturn/advanced";
 import { createClient } from "everturn/client";
 import { createHandler, inspection } from "everturn/http";
 import { memoryStorage, replayTurn, runtime } from "everturn/runtime";

@@ -9,8 +9,8 @@ import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 
-import { request, user } from "everturn";
-import { anthropicMessages } from "everturn/advanced";
+import { user } from "everturn";
+import { request, anthropicMessages } from "everturn/advanced";
 import { beforeAll, describe, expect, test } from "vitest";
 
 import { requestsFor } from "./sdk-types/requests.ts";

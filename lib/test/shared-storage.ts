@@ -1,9 +1,10 @@
 // Wrappers of a storage for tests of concurrent workers: writes that are held back, random delays, and a dump of all
 // rows.
 
-import type { StorageBatch as Batch, HostStorage } from "everturn/runtime";
+import type { StorageBatch as Batch } from "everturn/advanced";
+import type { HostStorage } from "everturn/runtime";
 
-import { storageTables as tables } from "everturn/runtime";
+import { storageTables as tables } from "everturn/advanced";
 
 /** A storage whose writes a test can hold back, to simulate a paused process. */
 export type GatedStorage = HostStorage & {

@@ -1,5 +1,5 @@
-// Writes the API reference to docs/reference and the code map to docs/code-map.md, or with `--check` compares them with
-// what is there.
+// Writes the API reference to docs/reference (with `api.txt`, the report of all signatures) and the code map to
+// docs/code-map.md, or with `--check` compares them with what is there.
 //
 // `npm run docs:reference` writes; `npm run check:reference` fails when a public name has no doc comment, when a source
 // file does not begin with a comment, or when a page differs from the sources. Both build first, because the reference
@@ -16,11 +16,12 @@ const root = join(import.meta.dirname, "../..");
 const folder = join(root, "docs/reference");
 const check = process.argv.includes("--check");
 
-const { pages, index, defaults } = await renderReference(entryPoints());
+const { pages, index, defaults, report } = await renderReference(entryPoints());
 const texts = new Map([
   ...pages.map(({ file, text }) => [file, text] as const),
   ["README.md", index],
   ["defaults.md", defaults],
+  ["api.txt", report],
 ]);
 
 mkdirSync(folder, { recursive: true });

@@ -45,9 +45,12 @@ type Outline = {
   readonly supporting: readonly Declaration[];
 };
 
-export async function renderReference(
-  entries: readonly EntryPoint[],
-): Promise<{ readonly pages: readonly Page[]; readonly index: string; readonly defaults: string }> {
+export async function renderReference(entries: readonly EntryPoint[]): Promise<{
+  readonly pages: readonly Page[];
+  readonly index: string;
+  readonly defaults: string;
+  readonly report: string;
+}> {
   const places = placesOf(entries);
   const supporting = supportingTypes(entries, places);
   const outlines = entries.map((entry): Outline => {
@@ -58,7 +61,12 @@ export async function renderReference(
   });
   for (const outline of outlines) setAnchors(outline, places);
   const pages = await Promise.all(outlines.map((outline) => renderPage(outline, places)));
-  return { pages, index: renderIndex(pages, places), defaults: renderDefaults(outlines, places) };
+  return {
+    pages,
+    index: renderIndex(pages, places),
+    defaults: renderDefaults(outlines, places),
+    report: await renderReport(outlines),
+  };
 }
 
 /** The index: every entry point with its purpose and a line for each name. */
@@ -79,6 +87,23 @@ function renderIndex(pages: readonly Page[], places: ReadonlyMap<string, Place>)
     lines.push("", `## [\`${entry.name}\`](${file})`, "", entry.purpose, "", nameTable(entry, places, ""));
   }
   return `${lines.join("\n")}\n`;
+}
+
+/**
+ * The report of the public API: every name, and every type that they mention, with its signature and without comments.
+ * A change of a signature is a change of the report.
+ */
+async function renderReport(outlines: readonly Outline[]): Promise<string> {
+  const sections = await Promise.all(
+    outlines.map(async ({ entry, own, supporting }) => {
+      const names = entryNames(entry).length;
+      const texts = await Promise.all(
+        [...own.flatMap(({ declarations }) => declarations), ...supporting].map(signatureOf),
+      );
+      return [`// ${entry.name}: ${String(names)} names`, ...texts.toSorted(byName)].join("\n\n");
+    }),
+  );
+  return `${sections.join("\n\n")}\n`;
 }
 
 /** One page of every option with a default: the sentences of its doc comment that state the default. */

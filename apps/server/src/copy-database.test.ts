@@ -1,6 +1,7 @@
 // Copying a storage into another: all rows, resumed copies, and differences that are found.
 
-import type { HostStorage, StorageBatch } from "everturn/runtime";
+import type { StorageBatch } from "everturn/advanced";
+import type { HostStorage } from "everturn/runtime";
 
 import { copyDatabase, CopyError } from "@everturn/server";
 import { memoryStorage } from "everturn/runtime";

@@ -9,11 +9,12 @@
 //
 // Nothing may write to either storage meanwhile. The caller says so; a difference of the digests shows it.
 
-import type { HostStorage, StorageRow } from "everturn/runtime";
+import type { StorageRow } from "everturn/advanced";
+import type { HostStorage } from "everturn/runtime";
 
 import { createHash } from "node:crypto";
 
-import { storageTables } from "everturn/runtime";
+import { storageTables } from "everturn/advanced";
 
 type TableName = keyof typeof storageTables;
 

@@ -1,6 +1,7 @@
 // Statistics of a database: turns and sessions of all tenants, and limits that make a count a lower bound.
 
-import type { HostStorage, Runtime, StorageBatch } from "everturn/runtime";
+import type { StorageBatch } from "everturn/advanced";
+import type { HostStorage, Runtime } from "everturn/runtime";
 
 import { databaseStats, offline } from "@everturn/server";
 import { engine } from "everturn";

@@ -3,9 +3,10 @@
 // Reads are bounded: indexes by a limit of rows, and sessions by a number over all tenants, most recently changed
 // first. A count that reached its limit says so (`isCapped`). The sizes come from the storage.
 
-import type { HostStorage, Runtime, StorageQuery, StorageRow, TableSize } from "everturn/runtime";
+import type { StorageQuery, StorageRow, TableSize } from "everturn/advanced";
+import type { HostStorage, Runtime } from "everturn/runtime";
 
-import { storageTables } from "everturn/runtime";
+import { storageTables } from "everturn/advanced";
 
 /** A number of rows or sessions. `isCapped`: there are more, or there may be more. */
 export type Count = { readonly count: number; readonly isCapped: boolean };

@@ -7,7 +7,7 @@
 // no effect.
 
 import type { SessionRoute } from "./route.ts";
-import type { TimelineEffect } from "everturn/client";
+import type { TimelineEffect } from "everturn/advanced";
 
 import { isReply } from "./inspector/effect-parts.ts";
 import { navigate, sessionRoute } from "./route.ts";

@@ -1,7 +1,8 @@
 // Timelines of turns for tests: a support case with parallel tools, a crash and an approval, and a long turn.
 
 import type { Usage } from "everturn";
-import type { TimelineEffect, TurnSummaryView, TurnTimeline } from "everturn/client";
+import type { TimelineEffect, TurnSummaryView } from "everturn/advanced";
+import type { TurnTimeline } from "everturn/client";
 
 /** When the turns of this file were accepted. */
 export const acceptedAt = 1_790_000_000_000;

@@ -1,6 +1,6 @@
 // Entry point `everturn/advanced`: what programs need that build on the parts: the data types with all of their
-// functions, the turn machine with its protocols, the codecs of the provider APIs, and engines as data. Names of
-// `everturn` are not repeated here.
+// functions, the turn machine with its protocols, the codecs of the provider APIs, engines as data, and the contract of
+// a storage. Names of `everturn` are not repeated here.
 
 export type {
   ChatCompleted,
@@ -72,6 +72,10 @@ export type {
   TurnCall,
   TurnChange,
   TurnSnapshot,
+  Environment,
+  EventMessage,
+  MessageInput,
+  WithText,
 } from "../core/model/index.ts";
 
 export {
@@ -109,6 +113,9 @@ export {
   validateRequest,
   validateSession,
   validateTool,
+  isHalted,
+  jsonSchema,
+  request,
 } from "../core/model/index.ts";
 
 export type {
@@ -244,6 +251,9 @@ export type {
   ProviderToolInput,
   ToolDefinition,
   ToolRetryPolicy,
+  ImageAdapter,
+  OnToolError,
+  StandardSchema,
 } from "../core/engine/index.ts";
 
 export {
@@ -271,3 +281,57 @@ export {
   openaiChat,
   openaiResponses,
 } from "../core/wire/index.ts";
+
+export type { FakeImagesAdapter } from "../core/adapters/index.ts";
+
+export type { RunInput } from "../core/run/index.ts";
+
+export { collectChat, collectReply, collectStep, UnknownToolError } from "../core/run/index.ts";
+
+export type { SessionInput, SessionStepResult } from "../core/session/index.ts";
+
+export type {
+  AuditAction,
+  Cancelled,
+  LedgerSum,
+  ForkOrigin,
+  LimitWait,
+  Page,
+  Recovered,
+  Withdrawn,
+  DiscardedAttempt,
+  EffectDetail,
+  EngineView,
+  RequestView,
+  LeaseView,
+  OverviewSum,
+  Quantiles,
+  SearchHit,
+  TimelineEffect,
+  ToolSum,
+  ToolView,
+  TurnClaim,
+  TurnSummaryView,
+  WorkerView,
+} from "../core/model/internal.ts";
+
+export type {
+  Driven,
+  DriveOptions,
+  FinalizedStorage,
+  ForkOptions,
+  Swept,
+  SweepOptions,
+  Batch as StorageBatch,
+  Query as StorageQuery,
+  Row as StorageRow,
+  Liveness,
+  StorageHit,
+  StorageSearch,
+  TableSize,
+  AuditPageOptions,
+  Completion,
+  SteerInput,
+} from "../durable/internal.ts";
+
+export { sessionName, storageTables } from "../durable/internal.ts";

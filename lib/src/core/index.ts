@@ -5,8 +5,6 @@ export type {
   AssistantMessage,
   CallerContext,
   Decision,
-  Environment,
-  EventMessage,
   FilePart,
   ImagePart,
   Part,
@@ -25,7 +23,6 @@ export type {
   Json,
   JsonObject,
   Message,
-  MessageInput,
   ModelReply,
   ModelRequest,
   Result,
@@ -37,7 +34,6 @@ export type {
   TurnOutcome,
   Usage,
   Warning,
-  WithText,
 } from "./model/index.ts";
 
 export {
@@ -66,12 +62,9 @@ export {
   imageFromUrl,
   imagePart,
   isEverturnError,
-  isHalted,
-  jsonSchema,
   MisuseError,
   orThrow,
   parse,
-  request,
   newSession,
   SessionError,
   StreamError,
@@ -90,19 +83,15 @@ export type {
   ChatOptions,
   Clock,
   ContextPolicy,
-  ImageAdapter,
   RetryPolicy,
   WhenBusy,
   Engine,
   GenerateOptions,
-  OnToolError,
-  StandardSchema,
   StepOptions,
   Tool,
   ToolContext,
 } from "./engine/index.ts";
-export type { FakeAdapter, FakeImagesAdapter, FakeScript, FakeStep, ProviderOptions } from "./adapters/index.ts";
-export type { RunInput } from "./run/index.ts";
+export type { FakeAdapter, FakeScript, FakeStep, ProviderOptions } from "./adapters/index.ts";
 
 export {
   anthropic,
@@ -140,9 +129,6 @@ export {
 } from "./engine/index.ts";
 export {
   chat,
-  collectChat,
-  collectReply,
-  collectStep,
   countTokens,
   editImage,
   generate,
@@ -154,8 +140,7 @@ export {
   streamGenerate,
   streamStep,
   TurnStream,
-  UnknownToolError,
   unwrap,
 } from "./run/index.ts";
-export type { DecisionInput, SessionInput, SessionResult, SessionStepResult } from "./session/index.ts";
+export type { DecisionInput, SessionResult } from "./session/index.ts";
 export { session } from "./session/index.ts";

@@ -1,7 +1,7 @@
 // Leases over a storage whose operations take long: they grow with what writes take, and are extended while a turn is
 // loaded.
 
-import type { Liveness } from "./index.ts";
+import type { Liveness } from "./rows/storage.ts";
 
 import { expect, test } from "vitest";
 

@@ -9,8 +9,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { engine } from "everturn";
+import { storageTables } from "everturn/advanced";
 import { postgresStorage } from "everturn/postgres";
-import { memoryStorage, runtime, storageTables } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { sqliteStorage } from "everturn/sqlite";
 import Libsql from "libsql";
 import { afterEach, expect, test } from "vitest";

@@ -3,13 +3,9 @@
 
 import type { FakeStep } from "../core/adapters/fake.ts";
 import type { CellResult, CellRun } from "../core/engine/internal.ts";
-import type {
-  AdapterScenario,
-  AdapterUnderTest,
-  ConformanceCase,
-  ImageAdapterScenario,
-  ImageAdapterUnderTest,
-} from "./index.ts";
+import type { AdapterScenario, AdapterUnderTest } from "./adapter-suite.ts";
+import type { ConformanceCase } from "./conformance.ts";
+import type { ImageAdapterScenario, ImageAdapterUnderTest } from "./image-adapter-suite.ts";
 import type { CodeExecutor, ToolExecutor, ToolResultEncoder, ImageResponse, ModelEvent } from "everturn/advanced";
 
 import { imageFromBase64 } from "everturn";

@@ -1,16 +1,12 @@
 // Entry point `everturn/testing`: conformance suites, the crash matrix, a provider that refuses, and a clock for tests.
 
 export type { AdapterScenario, AdapterUnderTest } from "./adapter-suite.ts";
-export type { ConformanceCase } from "./conformance.ts";
 export type { CrashHost, CrashReport, CrashScenario } from "./crash-matrix.ts";
 export type { HandClock } from "./hand-clock.ts";
-export type { ImageAdapterScenario, ImageAdapterUnderTest } from "./image-adapter-suite.ts";
-export type { ProviderApi, ProviderRequest, ProviderRule, Violation } from "./provider-rules/rule.ts";
+export type { ProviderApi, Violation } from "./provider-rules/rule.ts";
 export type { ProviderStep } from "./script-replies.ts";
 export type { SimulationOptions, SimulationReport } from "./simulator/simulate.ts";
-export type { StorageUnderTest } from "./storage-suite.ts";
-export type { StrictProvider, StrictProviderOptions } from "./strict-provider.ts";
-export type { ReplayedTurn, TurnRecord } from "../durable/internal.ts";
+export type { StrictProvider } from "./strict-provider.ts";
 
 export { adapterSuite } from "./adapter-suite.ts";
 export { crashMatrix } from "./crash-matrix.ts";

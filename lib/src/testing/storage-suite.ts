@@ -10,7 +10,7 @@ import type { ConformanceCase } from "./conformance.ts";
 import { broken, holds, patienceMs, same, within } from "./conformance.ts";
 
 /** An empty storage for {@link storageSuite}, and how to open it again. */
-export type StorageUnderTest = {
+type StorageUnderTest = {
   /** The storage. It must be empty. */
   readonly storage: HostStorage;
   /** Opens the written data again, as after a restart; `null` if the data does not survive the process. */

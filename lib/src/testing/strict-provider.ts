@@ -21,7 +21,7 @@ import { refusalOf, violations } from "./provider-rules/violations.ts";
 import { scriptedReply } from "./script-replies.ts";
 
 /** Options of {@link strictProvider}. One of the two is required. */
-export type StrictProviderOptions = {
+type StrictProviderOptions = {
   /** One script for each accepted request, in order. Without a script left, a request is answered 400. */
   readonly scripts?: readonly (readonly ProviderStep[])[];
   /** Answers accepted requests, in place of scripts: recorded replies, or the real `fetch`. */

@@ -5,8 +5,9 @@ import type { ContextLimits } from "../../src/core/kernel/internal.ts";
 import type { SuspendedCell } from "../../src/core/model/internal.ts";
 import type { Effect, EffectResponse, Notice, Turn, TurnInput, TurnMachineConfig } from "everturn/advanced";
 
-import { assistant, jsonSchema, newSession, system, user } from "everturn";
+import { assistant, newSession, system, user } from "everturn";
 import {
+  jsonSchema,
   codeFailed,
   codeFinished,
   codeProtocol,

@@ -1,13 +1,11 @@
 // Property tests of runs (R2, S2, replay, cancellation), over random scripts of the model and random tools.
 
-import type { Engine, FakeScript, FakeStep, OnToolError, ChatOptions, TurnEvent } from "everturn";
+import type { Engine, FakeScript, FakeStep, ChatOptions, TurnEvent } from "everturn";
+import type { OnToolError } from "everturn/advanced";
 
 import {
   askUser,
   chat,
-  collectChat,
-  collectReply,
-  collectStep,
   engine,
   fail,
   fake,
@@ -22,7 +20,7 @@ import {
   validateThread,
   session as sessions,
 } from "everturn";
-import { addUser, validateSession } from "everturn/advanced";
+import { collectChat, collectReply, collectStep, addUser, validateSession } from "everturn/advanced";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 

@@ -7,8 +7,8 @@ import type { StoredType } from "everturn/advanced";
 import type { StoredTypes, SuspendedCell } from "../../src/core/model/internal.ts";
 import { encodeToolValue, image, imageUsage, noUsage, opaquePart, reasoningPart, toolCallPart, toolResultPart, withDigest } from "../../src/core/model/internal.ts";
 
-import { AdapterError, assistant, EngineError, filePart, fromMessages, imageFromBase64, imageFromFile, imageFromUrl, ImageAdapterError, imagePart, jsonSchema, modelRef, orThrow, parse, request, newSession, RuntimeError, SessionError, StreamError, system, textPart, ToolError, toolResult, user, ValidationError } from "everturn";
-import { addMessage, addUsage, chatResult, attachment, eventMessage, imageRequest, imageResponse, modelReply, stepResult, toolCall, toolSpec, usage } from "everturn/advanced";
+import { AdapterError, assistant, EngineError, filePart, fromMessages, imageFromBase64, imageFromFile, imageFromUrl, ImageAdapterError, imagePart, modelRef, orThrow, parse, newSession, RuntimeError, SessionError, StreamError, system, textPart, ToolError, toolResult, user, ValidationError } from "everturn";
+import { jsonSchema, request, addMessage, addUsage, chatResult, attachment, eventMessage, imageRequest, imageResponse, modelReply, stepResult, toolCall, toolSpec, usage } from "everturn/advanced";
 import * as closedLists from "../../src/core/model/words.ts";
 
 const replay = { provider: "anthropic", endpoint: "messages", model: "claude", data: { signature: "EqQBCkYIARgCKkA=" } };

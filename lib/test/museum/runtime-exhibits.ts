@@ -12,8 +12,8 @@ import type { SuspendedCell } from "../../src/core/model/internal.ts";
 import { noUsage, runtimeFailure } from "../../src/core/model/internal.ts";
 
 
-import { chatProtocol, checkpointDelivered, codeFinished, codeProtocol, modelReplied, toolReturned, turnInput, adapterFailure, modelReply, storedVersion, toolCall, toolSpec, usage } from "everturn/advanced";
-import { assistant, jsonSchema, newSession, user } from "everturn";
+import { chatProtocol, checkpointDelivered, codeFinished, codeProtocol, modelReplied, toolReturned, turnInput, adapterFailure, modelReply, storedVersion, toolCall, toolSpec, usage, jsonSchema } from "everturn/advanced";
+import { assistant, newSession, user } from "everturn";
 
 import { configOf } from "../../src/core/run/plan/pinned.ts";
 import { sha256 } from "../../src/durable/rows/digest.ts";

@@ -8,9 +8,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { agentTool, engine, fake } from "everturn";
+import { storageTables } from "everturn/advanced";
 import { createHandler } from "everturn/http";
 import { responseCache } from "everturn/middleware";
-import { memoryStorage, runtime, storageTables } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { sqliteStorage } from "everturn/sqlite";
 import { afterEach, describe, expect, test } from "vitest";
 

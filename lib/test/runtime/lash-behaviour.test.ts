@@ -3,10 +3,12 @@
 
 import type { Write } from "./world.ts";
 import type { ModelRequest } from "everturn";
-import type { StorageQuery as Query, StorageRow as Row, RuntimeEvent } from "everturn/runtime";
+import type { StorageQuery as Query, StorageRow as Row } from "everturn/advanced";
+import type { RuntimeEvent } from "everturn/runtime";
 
 import { askUser, engine, MisuseError, user, RuntimeError } from "everturn";
-import { memoryStorage, runtime, storageTables as tables } from "everturn/runtime";
+import { storageTables as tables } from "everturn/advanced";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { handClock } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 

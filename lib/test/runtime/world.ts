@@ -18,17 +18,14 @@ import type {
   TurnEvent,
   Usage,
 } from "everturn";
-import type { ToolDefinition } from "everturn/advanced";
 import type {
+  ToolDefinition,
   StorageBatch as Batch,
-  HostStorage,
   Liveness,
   StorageQuery as Query,
   StorageRow as Row,
-  Runtime,
-  RuntimeEvent,
-  RuntimeOptions,
-} from "everturn/runtime";
+} from "everturn/advanced";
+import type { HostStorage, Runtime, RuntimeEvent, RuntimeOptions } from "everturn/runtime";
 
 import { engine, fake, tool, messageText, modelRef } from "everturn";
 import { runtime } from "everturn/runtime";

@@ -10,15 +10,13 @@ import {
   imageFromBase64,
   imageFromUrl,
   imagePart,
-  jsonSchema,
-  request,
   searchResultPart,
   system,
   textPart,
   toolResult,
   user,
 } from "everturn";
-import { eventMessage, toolSpec } from "everturn/advanced";
+import { jsonSchema, request, eventMessage, toolSpec } from "everturn/advanced";
 
 import { reasoningPart } from "../../src/core/model/internal.ts";
 import { screenshotCall } from "./targets.ts";

@@ -2,7 +2,8 @@
 // the storage of every process (drops checks or rows), or replaces a text in one source file when the program is
 // bundled (`source`). `rule`: the oracle that has to find it, if no other one can.
 
-import type { HostStorage, StorageBatch, StorageRow } from "everturn/runtime";
+import type { StorageBatch, StorageRow } from "everturn/advanced";
+import type { HostStorage } from "everturn/runtime";
 import type { SimulationOptions } from "everturn/testing";
 
 /** A mutation. `name` is used on the command line. */

@@ -2,7 +2,8 @@
 // Expiries are kept here; the server gets rows that last for years. Correct only if all operations go through one
 // wrapper, one at a time, as in the simulator.
 
-import type { HostStorage, StorageBatch, StorageRow } from "everturn/runtime";
+import type { StorageBatch, StorageRow } from "everturn/advanced";
+import type { HostStorage } from "everturn/runtime";
 
 const yearsMs = 3 * 365 * 86_400_000;
 

@@ -1,14 +1,16 @@
 // The storages that simulations run on: memory, a real SQLite file, a real Postgres server.
 
-import type { HostStorage, StorageBatch } from "everturn/runtime";
+import type { StorageBatch } from "everturn/advanced";
+import type { HostStorage } from "everturn/runtime";
 import type { SimulationOptions, SimulationReport } from "everturn/testing";
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
+import { storageTables } from "everturn/advanced";
 import { postgresStorage } from "everturn/postgres";
-import { memoryStorage, storageTables } from "everturn/runtime";
+import { memoryStorage } from "everturn/runtime";
 import { sqliteStorage } from "everturn/sqlite";
 import { simulate } from "everturn/testing";
 import Libsql from "libsql";

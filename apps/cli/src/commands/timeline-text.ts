@@ -4,7 +4,8 @@
 
 import type { Colours } from "../terminal/style.ts";
 import type { JsonObject, Message, ShownCall } from "everturn";
-import type { TimelineEffect, TurnTimeline } from "everturn/client";
+import type { TimelineEffect } from "everturn/advanced";
+import type { TurnTimeline } from "everturn/client";
 import type { TurnRecord } from "everturn/runtime";
 
 import { stripVTControlCharacters } from "node:util";

@@ -1,4 +1,5 @@
-import type { TimelineEffect, TurnTimeline } from "everturn/client";
+import type { TimelineEffect } from "everturn/advanced";
+import type { TurnTimeline } from "everturn/client";
 
 import { usage } from "everturn/advanced";
 import { expect, test } from "vitest";

@@ -1,6 +1,7 @@
 // What happened when a process died and another one continued a turn, in one line for each takeover, from the timeline.
 
-import type { TurnClaim, TurnTimeline } from "everturn/client";
+import type { TurnClaim } from "everturn/advanced";
+import type { TurnTimeline } from "everturn/client";
 
 import { duration } from "../parts/format.ts";
 import { visibleName } from "../parts/text.ts";

@@ -2,7 +2,7 @@
 // attempts, and takeovers, from stored timelines.
 
 import type { Message } from "everturn";
-import type { DiscardedAttempt } from "everturn/client";
+import type { DiscardedAttempt } from "everturn/advanced";
 
 import { assistant, user } from "everturn";
 import { adapterFailure } from "everturn/advanced";

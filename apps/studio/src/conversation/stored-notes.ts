@@ -5,7 +5,8 @@
 import type { Recovery } from "./recovery-text.ts";
 import type { LiveNote } from "./session-store.ts";
 import type { Message } from "everturn";
-import type { DiscardedAttempt, TimelineEffect, TurnTimeline } from "everturn/client";
+import type { DiscardedAttempt, TimelineEffect } from "everturn/advanced";
+import type { TurnTimeline } from "everturn/client";
 
 import { isReply } from "../inspector/effect-parts.ts";
 import { recoveriesOf } from "./recovery-text.ts";

@@ -7,7 +7,8 @@ import type { Turns } from "../timeline/turns.ts";
 import type { CallTime, CallTimes } from "./message-row.tsx";
 import type { ConversationState } from "./session-store.ts";
 import type { Message } from "everturn";
-import type { TurnSummaryView, TurnTimeline } from "everturn/client";
+import type { TurnSummaryView } from "everturn/advanced";
+import type { TurnTimeline } from "everturn/client";
 
 import { useCallback, useMemo } from "react";
 

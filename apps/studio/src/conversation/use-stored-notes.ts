@@ -5,7 +5,8 @@ import type { Turns } from "../timeline/turns.ts";
 import type { ConversationState, LiveItem, LiveNote } from "./session-store.ts";
 import type { Notes } from "./stored-notes.ts";
 import type { Message } from "everturn";
-import type { TurnSummaryView, TurnTimeline } from "everturn/client";
+import type { TurnSummaryView } from "everturn/advanced";
+import type { TurnTimeline } from "everturn/client";
 
 import { toolResult } from "everturn";
 import { useEffect, useMemo, useState } from "react";

@@ -3,7 +3,7 @@
 
 import type { PendingCall, ShownCall } from "../data/types.ts";
 import type { JsonObject } from "everturn";
-import type { ToolView } from "everturn/client";
+import type { ToolView } from "everturn/advanced";
 import type { ReactNode } from "react";
 
 import { useMemo, useRef } from "react";

@@ -1,7 +1,7 @@
 // The engines of the server.
 
 import type { Query } from "./query.ts";
-import type { EngineView } from "everturn/client";
+import type { EngineView } from "everturn/advanced";
 
 import { useConnection } from "./connection.tsx";
 import { useQuery } from "./query.ts";

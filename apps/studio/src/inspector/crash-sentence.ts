@@ -9,7 +9,7 @@
 //     ask    does not run again: a person decides
 //   attempts of a model call are recorded, so what was billed is counted (Q2)
 
-import type { TimelineEffect } from "everturn/client";
+import type { TimelineEffect } from "everturn/advanced";
 
 /** What the sentence depends on. */
 export type CrashCase = {

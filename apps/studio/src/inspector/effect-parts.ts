@@ -3,7 +3,7 @@
 // assumed.
 
 import type { Json, JsonObject } from "everturn";
-import type { EffectDetail, TimelineEffect } from "everturn/client";
+import type { EffectDetail, TimelineEffect } from "everturn/advanced";
 
 import { isObject } from "../parts/json.ts";
 

@@ -1,6 +1,7 @@
 // One row of the journal: what it is, its numbers, what is stored about it, and what a crash here would do.
 
-import type { EffectDetail, ServerView, TimelineEffect, TurnSummaryView } from "everturn/client";
+import type { EffectDetail, TimelineEffect, TurnSummaryView } from "everturn/advanced";
+import type { ServerView } from "everturn/client";
 import type { ReactNode } from "react";
 
 import { Tabs } from "@base-ui/react/tabs";

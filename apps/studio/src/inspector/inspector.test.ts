@@ -1,5 +1,5 @@
 import type { Json } from "everturn";
-import type { EffectDetail } from "everturn/client";
+import type { EffectDetail } from "everturn/advanced";
 
 import { user } from "everturn";
 import { createElement } from "react";

@@ -1,6 +1,6 @@
 // Small parts of the inspector: tiles, and failures with their cause chain.
 
-import type { TimelineEffect } from "everturn/client";
+import type { TimelineEffect } from "everturn/advanced";
 import type { ReactNode } from "react";
 
 import { visibleName } from "../parts/text.ts";

@@ -2,7 +2,7 @@
 // before. It is not stored, so the server rebuilds it and compares it with the recorded digests.
 
 import type { JsonObject } from "everturn";
-import type { TimelineEffect, RequestView as Request } from "everturn/client";
+import type { TimelineEffect, RequestView as Request } from "everturn/advanced";
 import type { ReactNode } from "react";
 
 import { useState } from "react";

@@ -1,6 +1,6 @@
 // Tokens and cost of model calls as short texts. Unknown numbers are a dash.
 
-import type { TimelineEffect } from "everturn/client";
+import type { TimelineEffect } from "everturn/advanced";
 
 import { cost, count, percent } from "../parts/format.ts";
 

@@ -2,8 +2,8 @@
 // rollup table of the server.
 
 import type { Bar } from "./chart.tsx";
+import type { OverviewSum } from "everturn/advanced";
 import type { Overview } from "everturn/client";
-import type { OverviewSum } from "everturn/client";
 import type { ReactNode } from "react";
 
 import { useState } from "react";

@@ -1,6 +1,7 @@
 // Tables of sums: by engine or tenant, and by tool.
 
-import type { Overview, ToolSum } from "everturn/client";
+import type { ToolSum } from "everturn/advanced";
+import type { Overview } from "everturn/client";
 import type { ReactNode } from "react";
 
 import { cost, count, duration, percent } from "../parts/format.ts";

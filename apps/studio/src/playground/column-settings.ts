@@ -1,6 +1,7 @@
 // The settings of one column of the playground, and the turn options that they become.
 
-import type { EngineView, TurnOptions } from "everturn/client";
+import type { EngineView } from "everturn/advanced";
+import type { TurnOptions } from "everturn/client";
 
 /** The settings of a column. An empty text means that the engine decides. */
 export type ColumnSettings = {

@@ -2,8 +2,7 @@
 
 import type { ColumnSettings, SettingIssue } from "./column-settings.ts";
 import type { Run } from "./run.ts";
-import type { TurnCall } from "everturn/advanced";
-import type { EngineView } from "everturn/client";
+import type { TurnCall, EngineView } from "everturn/advanced";
 import type { ReactNode } from "react";
 
 import { useId } from "react";

@@ -5,7 +5,7 @@
 
 import type { ColumnSettings } from "./column-settings.ts";
 import type { Run } from "./run.ts";
-import type { EngineView } from "everturn/client";
+import type { EngineView } from "everturn/advanced";
 import type { ReactNode } from "react";
 
 import { TurnView } from "everturn/advanced";

@@ -3,7 +3,8 @@
 // or is damaged, is reported with a reason.
 
 import type { Message } from "everturn";
-import type { EffectDetail, TurnTimeline } from "everturn/client";
+import type { EffectDetail } from "everturn/advanced";
+import type { TurnTimeline } from "everturn/client";
 
 import { parse } from "everturn";
 import { readTurnRecord } from "everturn/http";

@@ -1,7 +1,7 @@
 // The card beside a bar under the pointer: the journal entry with the beginning of its request and response.
 
 import type { Hover } from "./plot-types.ts";
-import type { EffectDetail, TimelineEffect } from "everturn/client";
+import type { EffectDetail, TimelineEffect } from "everturn/advanced";
 import type { ReactNode } from "react";
 
 import { useEffect, useState } from "react";

@@ -1,7 +1,8 @@
 // The rows of the journal as a table: every row in order, also bookkeeping, with its numbers. Only the visible rows are
 // drawn.
 
-import type { TimelineEffect, TurnTimeline } from "everturn/client";
+import type { TimelineEffect } from "everturn/advanced";
+import type { TurnTimeline } from "everturn/client";
 import type { KeyboardEvent, ReactNode } from "react";
 
 import { useVirtualizer } from "@tanstack/react-virtual";

@@ -11,7 +11,8 @@
 //   6. The cost is O(n log n) in the number of rows.
 
 import type { Span, TimeScale } from "./time-scale.ts";
-import type { DiscardedAttempt, TimelineEffect, TurnClaim, TurnTimeline } from "everturn/client";
+import type { DiscardedAttempt, TimelineEffect, TurnClaim } from "everturn/advanced";
+import type { TurnTimeline } from "everturn/client";
 
 import { cost, count, duration } from "../parts/format.ts";
 import { lastIndexAt, timeScaleOf } from "./time-scale.ts";

@@ -7,7 +7,8 @@
 // evenly.
 
 import type { Message } from "everturn";
-import type { TimelineEffect, TurnTimeline } from "everturn/client";
+import type { TimelineEffect } from "everturn/advanced";
+import type { TurnTimeline } from "everturn/client";
 
 import { isReply } from "../inspector/effect-parts.ts";
 

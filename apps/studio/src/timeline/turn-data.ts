@@ -7,7 +7,8 @@
 
 import type { SeenEvent } from "../data/session-events.ts";
 import type { OpenEffect } from "./layout.ts";
-import type { Inspector, TimelineEffect, TurnTimeline } from "everturn/client";
+import type { TimelineEffect } from "everturn/advanced";
+import type { Inspector, TurnTimeline } from "everturn/client";
 
 import { useCallback, useSyncExternalStore } from "react";
 

@@ -1,4 +1,4 @@
-import type { TurnSummaryView } from "everturn/client";
+import type { TurnSummaryView } from "everturn/advanced";
 
 import { expect, test } from "vitest";
 

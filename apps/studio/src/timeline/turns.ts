@@ -1,6 +1,7 @@
 // The turns of a session, for the switcher and for finding the turn that is shown.
 
-import type { Inspector, TurnSummaryView } from "everturn/client";
+import type { TurnSummaryView } from "everturn/advanced";
+import type { Inspector } from "everturn/client";
 
 import { useCallback, useEffect, useState } from "react";
 

@@ -42,10 +42,10 @@ import { failureOfError, preflightError } from "./failure.ts";
 import { specificationOf } from "./specification.ts";
 
 /** Creates the model for a call: by its name in the request, and with the API key of the call, if it has one. */
-export type AiSdkModelFactory = (modelId: string, call: { readonly apiKey: string | null }) => AiSdkLanguageModel;
+type AiSdkModelFactory = (modelId: string, call: { readonly apiKey: string | null }) => AiSdkLanguageModel;
 
 /** Options of {@link aiSdkAdapter}. */
-export type AiSdkAdapterOptions = {
+type AiSdkAdapterOptions = {
   /**
    * The name of the adapter in failures and model names. Default: `provider` of the model; `ai-sdk` for a provider or a
    * function.

@@ -5,7 +5,8 @@ import type { Adapter } from "everturn";
 import type { AdapterCall, ModelEvent } from "everturn/advanced";
 import type { AiSdkCallOptions, AiSdkLanguageModel } from "everturn/ai-sdk";
 
-import { chat, engine, providers, request, user } from "everturn";
+import { chat, engine, providers, user } from "everturn";
+import { request } from "everturn/advanced";
 import { aiSdkAdapter } from "everturn/ai-sdk";
 import { handClock } from "everturn/testing";
 import { describe, expect, test } from "vitest";

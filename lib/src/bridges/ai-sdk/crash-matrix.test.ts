@@ -9,8 +9,8 @@ import type { AiSdkCallOptions, AiSdkLanguageModel } from "everturn/ai-sdk";
 import type { CrashReport, CrashScenario } from "everturn/testing";
 
 import { createAnthropic } from "@ai-sdk/anthropic";
-import { engine, tool, request } from "everturn";
-import { toolSpec } from "everturn/advanced";
+import { engine, tool } from "everturn";
+import { request, toolSpec } from "everturn/advanced";
 import { aiSdkAdapter } from "everturn/ai-sdk";
 import { memoryStorage } from "everturn/runtime";
 import { crashMatrix, crashScenarios } from "everturn/testing";

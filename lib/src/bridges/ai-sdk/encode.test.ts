@@ -1,18 +1,8 @@
 import type { Specification } from "./specification.ts";
 import type { ModelRequest } from "everturn";
 
-import {
-  assistant,
-  filePart,
-  imageFromBase64,
-  imageFromUrl,
-  imagePart,
-  request,
-  system,
-  toolResult,
-  user,
-} from "everturn";
-import { toolSpec } from "everturn/advanced";
+import { assistant, filePart, imageFromBase64, imageFromUrl, imagePart, system, toolResult, user } from "everturn";
+import { request, toolSpec } from "everturn/advanced";
 import { describe, expect, test } from "vitest";
 
 import { encodeCall } from "./encode.ts";

@@ -31,7 +31,7 @@ import { Reply } from "./model-reply.ts";
 import { metadataKey, readPrompt } from "./prompt.ts";
 
 /** Options of {@link aiSdkModel}. */
-export type AiSdkModelOptions<Context extends CallerContext = CallerContext> = {
+type AiSdkModelOptions<Context extends CallerContext = CallerContext> = {
   /** The name of the model in the AI SDK, for logs. Default: the model of the engine. */
   readonly modelId?: string;
   /** The context of tool handlers. Default: the context of the engine. */

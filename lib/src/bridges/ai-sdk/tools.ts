@@ -27,7 +27,7 @@ import { clientCallName, datedToolName } from "../../core/wire/internal.ts";
 import { contentPart, fieldOf, jsonOf, listOf, objectOf, textField } from "./fields.ts";
 
 /** A tool of the AI SDK: the result of `tool()`, `dynamicTool()` or a provider's `tools`. */
-export type AiSdkTool = {
+type AiSdkTool = {
   /** The schema of the input. */
   readonly inputSchema?: unknown;
   /** Tells the model what the tool does. */
@@ -37,7 +37,7 @@ export type AiSdkTool = {
 };
 
 /** Options of {@link aiSdkTools}. */
-export type AiSdkToolsOptions = {
+type AiSdkToolsOptions = {
   /**
    * What recovery does with a call that was running when the process died, for all tools or by name: `safe` runs it
    * again, `never` answers `outcome_unknown`, `ask` leaves it to a person. Default: `never`.

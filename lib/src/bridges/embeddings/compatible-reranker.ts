@@ -13,7 +13,7 @@ import { modelRules } from "./adapter-options.ts";
 import { malformed, request } from "./adapter.ts";
 
 /** Options of {@link compatibleReranker}. */
-export type CompatibleRerankerOptions = ProviderOptions & {
+type CompatibleRerankerOptions = ProviderOptions & {
   readonly model: string;
   /** The base URL of the API, for example `https://api.jina.ai/v1` or `https://api.cohere.com/v2`. */
   readonly baseURL: string;

@@ -11,7 +11,7 @@ import { malformed } from "./adapter.ts";
 import { callMeasured, callOf, checkText } from "./call.ts";
 
 /** Options of {@link embed}. */
-export type EmbedOptions = EmbeddingCallOptions & {
+type EmbedOptions = EmbeddingCallOptions & {
   /** The length of the embeddings. Default: that of the model. Not every model can shorten its embeddings. */
   readonly dimensions?: number;
   /** What the embeddings are for. Default: not said. */
@@ -19,7 +19,7 @@ export type EmbedOptions = EmbeddingCallOptions & {
 };
 
 /** Options of {@link embedMany}. */
-export type EmbedManyOptions = EmbedOptions & {
+type EmbedManyOptions = EmbedOptions & {
   /** How many requests are in flight at the same time. Default: 4. */
   readonly maxConcurrency?: number;
 };

@@ -6,7 +6,7 @@ import { usage } from "../../core/model/internal.ts";
 import { cosineSimilarity } from "./embed.ts";
 
 /** Options of {@link fakeEmbeddings}. */
-export type FakeEmbeddingOptions = {
+type FakeEmbeddingOptions = {
   /** The length of the embeddings if a call does not set it. Default: 64. */
   readonly dimensions?: number;
   /** The largest number of texts of one request. Default: 100. */

@@ -11,7 +11,7 @@ import { listPrice, modelRules } from "./adapter-options.ts";
 import { checkedEmbedding, request } from "./adapter.ts";
 
 /** Options of {@link geminiEmbeddings}. */
-export type GeminiEmbeddingOptions = ProviderOptions & {
+type GeminiEmbeddingOptions = ProviderOptions & {
   /** For example `gemini-embedding-001`. */
   readonly model: string;
   /** US dollars for a million tokens. Default: the list price of `gemini-embedding-001`; `null` for other models. */

@@ -13,7 +13,7 @@ import { listPrice, modelRules } from "./adapter-options.ts";
 import { checkedEmbedding, malformed, request } from "./adapter.ts";
 
 /** Options of {@link openaiEmbeddings}. */
-export type OpenAIEmbeddingOptions = ProviderOptions & {
+type OpenAIEmbeddingOptions = ProviderOptions & {
   /** For example `text-embedding-3-small`. */
   readonly model: string;
   /** US dollars for a million tokens. Default: the list price of OpenAI's models; `null` for other models. */
@@ -21,7 +21,7 @@ export type OpenAIEmbeddingOptions = ProviderOptions & {
 };
 
 /** Options of {@link compatibleEmbeddings}. */
-export type CompatibleEmbeddingOptions = ProviderOptions & {
+type CompatibleEmbeddingOptions = ProviderOptions & {
   readonly model: string;
   /** The base URL of the API, for example `http://localhost:11434/v1`. */
   readonly baseURL: string;

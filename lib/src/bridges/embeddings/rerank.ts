@@ -10,13 +10,13 @@ import { malformed } from "./adapter.ts";
 import { callMeasured, callOf, checkText } from "./call.ts";
 
 /** Options of {@link rerank}. */
-export type RerankOptions = EmbeddingCallOptions & {
+type RerankOptions = EmbeddingCallOptions & {
   /** How many documents to return, the best ones. Default: all. */
   readonly top?: number;
 };
 
 /** A document with its score. */
-export type RankedDocument = {
+type RankedDocument = {
   /** The index in the list of documents. */
   readonly index: number;
   readonly document: string;

@@ -27,7 +27,7 @@ import { failed, progressOf } from "./server-answer.ts";
 import { SessionTools } from "./session-tools.ts";
 
 /** Options of {@link mcpHandler} and {@link serveMcpStdio}. */
-export type McpServeOptions = {
+type McpServeOptions = {
   /** The name that clients see. Default: `everturn`. */
   readonly name?: string;
   /** The version that clients see. Default: `1.0.0`. */
@@ -53,7 +53,7 @@ export type McpServeOptions = {
 };
 
 /** An engine that is served as a tool. */
-export type McpAgent = {
+type McpAgent = {
   readonly engine: Engine;
   /** Tells the model of the client what the agent does. */
   readonly description: string;

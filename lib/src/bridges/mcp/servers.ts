@@ -68,7 +68,7 @@ export type McpServerEntry = InferOptional<typeof entryFields>;
 const entryShape = object(entryFields);
 
 /** Options of {@link connectMcpServers}. The others apply to every server. */
-export type McpServersOptions = Omit<McpOptions, "server" | "name" | "prefix" | "include"> & {
+type McpServersOptions = Omit<McpOptions, "server" | "name" | "prefix" | "include"> & {
   /** Variables for `${NAME}`. Default: those of the process. */
   readonly environment?: { readonly [name: string]: string | undefined };
   /** The working directory of programs whose entry has none. Default: that of this process. */

@@ -8,7 +8,7 @@ import { MisuseError, request as modelRequest } from "../../core/model/internal.
 import { modelOf } from "./call-model.ts";
 
 /** The settings that {@link defaultSettings} can set. */
-export type CallSettings = Partial<
+type CallSettings = Partial<
   Pick<
     ModelRequest,
     | "temperature"
@@ -43,7 +43,7 @@ const settingNames: { readonly [Name in keyof CallSettings]-?: true } = {
 };
 
 /** Settings by a pattern of the model's name. */
-export type SettingsByModel = { readonly [pattern: string]: CallSettings };
+type SettingsByModel = { readonly [pattern: string]: CallSettings };
 
 /**
  * Sets what a request does not set itself, by its model. A key is a model as `provider:model`, or only the model; `*`

@@ -34,25 +34,21 @@ import { readReply, replyEvents } from "./reply-events.ts";
 export type GuardVerdict = string | null | undefined;
 
 /** Checks a request before it is sent. `text` is the text of the newest user message; empty if there is none. */
-export type RequestGuard = (
-  request: ModelRequest,
-  text: string,
-  call: ModelCall,
-) => GuardVerdict | Promise<GuardVerdict>;
+type RequestGuard = (request: ModelRequest, text: string, call: ModelCall) => GuardVerdict | Promise<GuardVerdict>;
 
 /** Checks a complete reply before the turn receives it. `text` is its text. */
-export type ReplyGuard = (reply: ModelReply, text: string, call: ModelCall) => GuardVerdict | Promise<GuardVerdict>;
+type ReplyGuard = (reply: ModelReply, text: string, call: ModelCall) => GuardVerdict | Promise<GuardVerdict>;
 
 /** Checks a tool call before its handler runs. */
-export type ToolCallGuard = (call: ToolInvocation) => GuardVerdict | Promise<GuardVerdict>;
+type ToolCallGuard = (call: ToolInvocation) => GuardVerdict | Promise<GuardVerdict>;
 
 /** Checks the outcome of a tool call before the model sees it. */
-export type ToolOutcomeGuard = (outcome: ToolOutcome, call: ToolInvocation) => GuardVerdict | Promise<GuardVerdict>;
+type ToolOutcomeGuard = (outcome: ToolOutcome, call: ToolInvocation) => GuardVerdict | Promise<GuardVerdict>;
 
 /**
  * Options of {@link guardrails}. All guards of a list are asked at once; the first one in the list that blocks counts.
  */
-export type GuardrailOptions = {
+type GuardrailOptions = {
   /** Asked before a model call. */
   readonly before?: readonly RequestGuard[];
   /** Asked after a model call. They hold back the stream of the reply. */

@@ -2,20 +2,9 @@
 // traces as lines of JSON, and embeddings.
 
 export type { Middleware, ModelCall, NextModel, NextTool, ToolInvocation } from "../../core/engine/internal.ts";
-export type { CallSettings, SettingsByModel } from "./default-settings.ts";
-export type {
-  GuardrailOptions,
-  GuardVerdict,
-  ReplyGuard,
-  RequestGuard,
-  ToolCallGuard,
-  ToolOutcomeGuard,
-} from "./guardrails.ts";
-export type { Logger, LoggingOptions } from "./logging.ts";
-export type { PiiKind } from "./pii-patterns.ts";
-export type { RateLimitOptions } from "./rate-limit.ts";
-export type { RedactPiiOptions } from "./redact-pii.ts";
-export type { ReplyStore, ResponseCacheOptions } from "./response-cache.ts";
+export type { GuardVerdict } from "./guardrails.ts";
+export type { Logger } from "./logging.ts";
+export type { ReplyStore } from "./response-cache.ts";
 
 export { defaultSettings } from "./default-settings.ts";
 export { guardrails } from "./guardrails.ts";
@@ -31,18 +20,12 @@ export type {
   EmbeddingAdapter,
   EmbeddingAnswer,
   EmbeddingRequest,
-  EmbeddingTask,
   RerankAnswer,
   Reranker,
   RerankRequest,
 } from "../embeddings/adapter.ts";
-export type { EmbeddingCallOptions } from "../embeddings/call.ts";
-export type { Embedded, EmbeddedMany, EmbedManyOptions, EmbedOptions } from "../embeddings/embed.ts";
-export type { RankedDocument, Reranked, RerankOptions } from "../embeddings/rerank.ts";
-export type { CompatibleEmbeddingOptions, OpenAIEmbeddingOptions } from "../embeddings/openai-embeddings.ts";
-export type { GeminiEmbeddingOptions } from "../embeddings/gemini-embeddings.ts";
-export type { CompatibleRerankerOptions } from "../embeddings/compatible-reranker.ts";
-export type { FakeEmbeddingOptions } from "../embeddings/fake-embeddings.ts";
+export type { Embedded, EmbeddedMany } from "../embeddings/embed.ts";
+export type { Reranked } from "../embeddings/rerank.ts";
 
 export { cosineSimilarity, embed, embedMany } from "../embeddings/embed.ts";
 export { rerank } from "../embeddings/rerank.ts";
@@ -52,7 +35,7 @@ export { compatibleReranker } from "../embeddings/compatible-reranker.ts";
 export { fakeEmbeddings, fakeReranker } from "../embeddings/fake-embeddings.ts";
 
 // Traces
-export type { TraceOptions, TraceRecord } from "../../serve/trace/trace-lines.ts";
+export type { TraceRecord } from "../../serve/trace/trace-lines.ts";
 
 export { traceTo } from "../../serve/trace/trace-lines.ts";
 export { traceViewer } from "../../serve/trace/viewer.ts";

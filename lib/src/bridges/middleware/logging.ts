@@ -15,7 +15,7 @@ export type Logger = {
 };
 
 /** Options of {@link logging}. */
-export type LoggingOptions = {
+type LoggingOptions = {
   /** Receives the lines. What it throws is ignored. */
   readonly logger: Logger;
   /**

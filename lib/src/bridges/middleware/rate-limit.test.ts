@@ -10,8 +10,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { chat, engine, fake, request, user } from "everturn";
-import { usage } from "everturn/advanced";
+import { chat, engine, fake, user } from "everturn";
+import { request, usage } from "everturn/advanced";
 import { rateLimit, readReply, replyEvents } from "everturn/middleware";
 import { memoryStorage } from "everturn/runtime";
 import { sqliteStorage } from "everturn/sqlite";

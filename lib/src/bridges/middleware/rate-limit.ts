@@ -33,7 +33,7 @@ import { sha256 } from "../../durable/rows/internal.ts";
 import { modelOf } from "./call-model.ts";
 
 /** Options of {@link rateLimit}. At least one limit is required. */
-export type RateLimitOptions = {
+type RateLimitOptions = {
   /** Model calls in any 60 seconds. Default: no limit. */
   readonly requestsPerMinute?: number;
   /** Input and output tokens in any 60 seconds. Default: no limit. */

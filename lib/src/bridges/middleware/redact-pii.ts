@@ -38,7 +38,7 @@ import { detectors } from "./pii-patterns.ts";
 import { readReply, replyEvents } from "./reply-events.ts";
 
 /** Options of {@link redactPii}. */
-export type RedactPiiOptions = {
+type RedactPiiOptions = {
   /** The built-in kinds to find. Default: all. */
   readonly kinds?: readonly PiiKind[];
   /**

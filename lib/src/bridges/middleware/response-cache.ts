@@ -46,7 +46,7 @@ export type ReplyStore = {
 };
 
 /** Options of {@link responseCache}. */
-export type ResponseCacheOptions = {
+type ResponseCacheOptions = {
   /**
    * Where replies are kept: the storage of a runtime, another storage, or a store of the program. In the storage of the
    * runtime, the replies of a session are deleted with the session; elsewhere they stay until they expire.

@@ -3,7 +3,8 @@
 import type { Adapter, JsonObject } from "everturn";
 import type { AdapterCall, ModelEvent } from "everturn/advanced";
 
-import { chat, engine, generate, providers, stream, messageText, request, user } from "everturn";
+import { chat, engine, generate, providers, stream, messageText, user } from "everturn";
+import { request } from "everturn/advanced";
 import { handClock } from "everturn/testing";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 

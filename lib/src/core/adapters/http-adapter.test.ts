@@ -22,9 +22,9 @@ import {
   stream,
   tool,
   modelRef,
-  request as asked,
   user,
 } from "everturn";
+import { request as asked } from "everturn/advanced";
 import { handClock } from "everturn/testing";
 import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";

@@ -1,6 +1,5 @@
 import type { ImageAdapterErrorReason, ImageContent } from "../model/internal.ts";
-import type { ImageAdapter } from "everturn";
-import type { AdapterCall, ImageRequest } from "everturn/advanced";
+import type { ImageAdapter, AdapterCall, ImageRequest } from "everturn/advanced";
 
 import {
   editImage,

@@ -18,12 +18,11 @@ import {
   fromJson,
   messageText,
   orThrow,
-  request,
   toJson,
   user,
   session as sessions,
 } from "everturn";
-import { describeEngine } from "everturn/advanced";
+import { request, describeEngine } from "everturn/advanced";
 import { adapterSuite, transcript } from "everturn/testing";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 

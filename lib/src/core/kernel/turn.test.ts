@@ -3,8 +3,9 @@
 import type { Json, ModelReply, ToolOutcome, TurnOutcome } from "everturn";
 import type { EffectResponse, TurnMachineConfig } from "everturn/advanced";
 
-import { assistant, jsonSchema, messageText, textPart, user, validateThread } from "everturn";
+import { assistant, messageText, textPart, user, validateThread } from "everturn";
 import {
+  jsonSchema,
   checkpointDelivered,
   historyMessages,
   modelFailed,

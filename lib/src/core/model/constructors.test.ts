@@ -4,11 +4,8 @@ import {
   append,
   assistant,
   fromMessages,
-  isHalted,
-  jsonSchema,
   MisuseError,
   modelRef,
-  request,
   newSession,
   SessionError,
   system,
@@ -16,6 +13,9 @@ import {
   user,
 } from "everturn";
 import {
+  isHalted,
+  jsonSchema,
+  request,
   addAssistant,
   addMessage,
   addMessages,

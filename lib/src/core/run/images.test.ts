@@ -1,7 +1,7 @@
 import type { FakeImagesStep } from "../adapters/fake-images.ts";
 import type { ImageContent, ImageOperation } from "../model/internal.ts";
-import type { Clock, ImageAdapter } from "everturn";
-import type { TelemetryEvent, ImageResponse } from "everturn/advanced";
+import type { Clock } from "everturn";
+import type { ImageAdapter, TelemetryEvent, ImageResponse } from "everturn/advanced";
 
 import {
   engine,

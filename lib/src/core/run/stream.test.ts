@@ -6,7 +6,6 @@ import type { FinishReason } from "everturn/advanced";
 import {
   askUser,
   chat,
-  collectChat,
   engine,
   fake,
   generate,
@@ -15,17 +14,15 @@ import {
   stream,
   streamGenerate,
   streamStep,
-  UnknownToolError,
   assistant,
   fromMessages,
   messageText,
-  request,
   textPart,
   toolResult,
   user,
   validateThread,
 } from "everturn";
-import { toolSpec } from "everturn/advanced";
+import { collectChat, UnknownToolError, request, toolSpec } from "everturn/advanced";
 import { transcript } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 

@@ -1,6 +1,7 @@
 // Tool calls: return values, halts, failures, arguments, limits, context, approval, encoders, hooks.
 
-import type { OnToolError, Tool, ToolContext, Adapter, ChatOptions, ToolMessage } from "everturn";
+import type { Tool, ToolContext, Adapter, ChatOptions, ToolMessage } from "everturn";
+import type { OnToolError } from "everturn/advanced";
 
 import {
   askUser,

@@ -5,7 +5,8 @@ import type { Codec, WireContext } from "./codec.ts";
 import type { AssistantMessage, Json, JsonObject, Message } from "everturn";
 import type { ModelEvent } from "everturn/advanced";
 
-import { assistant, filePart, imageFromBase64, imagePart, request, textPart, user } from "everturn";
+import { assistant, filePart, imageFromBase64, imagePart, textPart, user } from "everturn";
+import { request } from "everturn/advanced";
 import { describe, expect, test } from "vitest";
 
 import { anthropicMessages } from "./anthropic/codec.ts";

@@ -1,8 +1,8 @@
 import type { Codec, Omission, Quirks, WireContext } from "./codec.ts";
 import type { Json, JsonObject, Message } from "everturn";
 
-import { AdapterError, assistant, request, system, textPart, toolResult, user } from "everturn";
-import { toolCall } from "everturn/advanced";
+import { AdapterError, assistant, system, textPart, toolResult, user } from "everturn";
+import { request, toolCall } from "everturn/advanced";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 

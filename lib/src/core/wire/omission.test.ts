@@ -3,8 +3,8 @@
 import type { Codec, WireContext } from "./codec.ts";
 import type { ModelRequest } from "everturn";
 
-import { assistant, imagePart, request, textPart, toolResult, user } from "everturn";
-import { toolCall, toolSpec } from "everturn/advanced";
+import { assistant, imagePart, textPart, toolResult, user } from "everturn";
+import { request, toolCall, toolSpec } from "everturn/advanced";
 import { describe, expect, test } from "vitest";
 
 import { reasoningPart } from "../model/internal.ts";

@@ -9,15 +9,13 @@ import {
   filePart,
   imageFromUrl,
   imagePart,
-  jsonSchema,
-  request,
   searchResultPart,
   system,
   textPart,
   toolResult,
   user,
 } from "everturn";
-import { toolCall, toolSpec } from "everturn/advanced";
+import { jsonSchema, request, toolCall, toolSpec } from "everturn/advanced";
 import { describe, expect, test } from "vitest";
 
 import { anthropicMessages } from "./anthropic/codec.ts";

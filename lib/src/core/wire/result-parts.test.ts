@@ -2,7 +2,8 @@ import type { Codec, WireContext } from "./codec.ts";
 import type { Message } from "everturn";
 import type { ProviderApi } from "everturn/testing";
 
-import { assistant, filePart, request, textPart, toolResult, user } from "everturn";
+import { assistant, filePart, textPart, toolResult, user } from "everturn";
+import { request } from "everturn/advanced";
 import { violations } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 

@@ -1,8 +1,8 @@
 import type { Codec, WireContext } from "./codec.ts";
 import type { Message } from "everturn";
 
-import { assistant, imageFromBase64, imagePart, request, system, textPart, toolResult, user } from "everturn";
-import { toolCall } from "everturn/advanced";
+import { assistant, imageFromBase64, imagePart, system, textPart, toolResult, user } from "everturn";
+import { request, toolCall } from "everturn/advanced";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 

@@ -3,8 +3,8 @@
 import type { Codec, WireContext } from "./codec.ts";
 import type { JsonObject, ModelRequest } from "everturn";
 
-import { jsonSchema, request, user } from "everturn";
-import { toolSpec } from "everturn/advanced";
+import { user } from "everturn";
+import { jsonSchema, request, toolSpec } from "everturn/advanced";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
 

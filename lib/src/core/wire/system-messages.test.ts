@@ -4,8 +4,8 @@
 import type { Codec } from "./codec.ts";
 import type { JsonObject, Message } from "everturn";
 
-import { assistant, request, system, toolResult, user } from "everturn";
-import { toolCall, toolSpec } from "everturn/advanced";
+import { assistant, system, toolResult, user } from "everturn";
+import { request, toolCall, toolSpec } from "everturn/advanced";
 import { describe, expect, test } from "vitest";
 
 import { anthropicMessages } from "./anthropic/codec.ts";

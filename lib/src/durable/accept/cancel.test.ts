@@ -1,7 +1,8 @@
 // Cancelling a turn, from the process that drives it and from others (H6, Q9).
 
 import type { Engine } from "everturn";
-import type { HostStorage, StorageQuery } from "everturn/runtime";
+import type { StorageQuery } from "everturn/advanced";
+import type { HostStorage } from "everturn/runtime";
 
 import { engine, fake } from "everturn";
 import { memoryStorage, runtime } from "everturn/runtime";

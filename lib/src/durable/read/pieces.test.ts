@@ -1,7 +1,7 @@
 // The writer of pieces: batching, intervals, and longer intervals with many turns.
 
 import type { LiveItem } from "./live.ts";
-import type { StorageBatch as Batch } from "everturn/runtime";
+import type { StorageBatch as Batch } from "everturn/advanced";
 
 import { memoryStorage } from "everturn/runtime";
 import { handClock } from "everturn/testing";

@@ -88,7 +88,7 @@ export type RestateSession = {
 };
 
 /** Which session a handler calls. */
-export type RestateSessionName = {
+type RestateSessionName = {
   /** The id of the session. */
   readonly id: string;
   /** Its tenant. Default: the default tenant. */

@@ -1,14 +1,10 @@
 // Entry point `everturn/restate`: Restate decides which process drives a turn, and wakes it. Journal, sessions and
 // events stay in the storage of the runtime.
 
-export type { DriveReport, DriveResult } from "./drive-handlers.ts";
-export type { SweepReport } from "./sweeper-handlers.ts";
-export type { RestateHandlerContext, RestateSession, RestateSessionName, RestateTurn } from "./client.ts";
-export type { RestateDeployment, RestateIngress } from "./ingress.ts";
-export type { RestateRuntime, RestateRuntimeOptions, SendFailure, SendLaterOptions } from "./runtime.ts";
-export type { RestateServer, RestateServerOptions } from "./serve.ts";
+export type { RestateHandlerContext, RestateSession, RestateTurn } from "./client.ts";
+export type { RestateRuntime, RestateRuntimeOptions, SendFailure } from "./runtime.ts";
+export type { RestateServer } from "./serve.ts";
 export type { RestateServiceOptions } from "./service-context.ts";
-export type { RestateSerde } from "./serde.ts";
 export type { RestateService } from "./services.ts";
 
 export { registerRestateDeployment, startRestateSweeper } from "./ingress.ts";

@@ -47,7 +47,7 @@ export async function startRestateSweeper(ingress: RestateIngress): Promise<void
 }
 
 /** Options of {@link registerRestateDeployment}. */
-export type RestateDeployment = RestateIngress & {
+type RestateDeployment = RestateIngress & {
   /** The URL of the admin API, for example `http://127.0.0.1:9070`. */
   readonly admin: string;
   /** The address at which Restate reaches the service processes. */

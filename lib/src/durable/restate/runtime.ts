@@ -37,7 +37,7 @@ export type RestateRuntimeOptions = Omit<RuntimeOptions, "drive"> & {
 };
 
 /** Options of `sendLater`. */
-export type SendLaterOptions = Omit<MessageOptions, "output"> & {
+type SendLaterOptions = Omit<MessageOptions, "output"> & {
   /** When the message is sent, in milliseconds from now. */
   readonly afterMs: number;
 };

@@ -14,7 +14,7 @@ import { loadSdk } from "./sdk.ts";
 import { restateServices } from "./services.ts";
 
 /** Options of {@link serveRestate}: those of {@link restateServices}, and where the process listens. */
-export type RestateServerOptions = RestateServiceOptions & {
+type RestateServerOptions = RestateServiceOptions & {
   /** The address to listen on. Restate has to reach it. Default: 127.0.0.1. */
   readonly host?: string;
   /** The TCP port. Default: 0, any free port. */

@@ -8,9 +8,9 @@ import { fake } from "../../core/adapters/index.ts";
 import { engine } from "../../core/engine/index.ts";
 import { memoryStorage } from "../host/memory/memory.ts";
 import { runtime } from "../index.ts";
-import { storageTables as tables } from "../index.ts";
 import { parsedValue, rowLength, withLargeValues } from "./large-values.ts";
 import { readValue } from "./stored.ts";
+import { tables } from "./tables.ts";
 
 const long = "0123456789abcdef".repeat(8192);
 const other = `${long}!`;

@@ -4,35 +4,13 @@
 export type { ClientErrorReason } from "./errors.ts";
 export type { Inspector } from "./inspector.ts";
 export type { ClientOptions, ClientTurn, EverturnClient } from "./types.ts";
-export type {
-  DiscardedAttempt,
-  EffectDetail,
-  RequestView,
-  EngineView,
-  LeaseView,
-  Overview,
-  OverviewSum,
-  Quantiles,
-  SearchHit,
-  SessionFilter,
-  TimelineEffect,
-  ToolSum,
-  ToolView,
-  TurnClaim,
-  TurnSummaryView,
-  TurnTimeline,
-  WorkerView,
-  TurnBlock,
-  TurnCall,
-  TurnChange,
-  TurnSnapshot,
-} from "../../core/model/internal.ts";
+export type { Overview, TurnTimeline, TurnSnapshot } from "../../core/model/internal.ts";
 export type { UiData, UiMetadata, UiTools, ScenarioView, ServerView, TurnOptions } from "../contract/internal.ts";
 
 export type { ChatTransportOptions, UiChatTransport } from "./chat-transport.ts";
 export { chatTransport } from "./chat-transport.ts";
 export { createClient } from "./client.ts";
-export type { Conversation, ConversationOptions, ConversationSnapshot } from "./conversation.ts";
+export type { Conversation, ConversationSnapshot } from "./conversation.ts";
 export { conversation } from "./conversation.ts";
 export { ClientError } from "./errors.ts";
 export { createInspector } from "./inspector.ts";

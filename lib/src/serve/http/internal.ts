@@ -18,7 +18,6 @@ export { storedKeys } from "./keys.ts";
 export { checkQuery, isPathSegment, queryParameter } from "./input.ts";
 export type { HttpLimits } from "./limits.ts";
 export { defaultHttpLimits } from "./limits.ts";
-export type { RefusedRequest } from "./refusals.ts";
 export type { SseSource } from "./sse.ts";
 export { frame } from "./sse.ts";
 
@@ -30,7 +29,7 @@ export { objectSchema, optionalField, stringSchema, wholeNumber } from "../contr
 export { jsonAnswer } from "./openapi/openapi.ts";
 
 // routes
-export type { InspectOptions, Scenario } from "./routes/inspection-routes.ts";
+export type { Scenario } from "./routes/inspection-routes.ts";
 export type { StreamedTurn } from "./routes/dialect-route.ts";
 export { bodyRoute, route } from "./routes/dialect-route.ts";
 export { streamed } from "./routes/permits.ts";

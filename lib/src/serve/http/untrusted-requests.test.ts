@@ -1,7 +1,8 @@
 // Untrusted requests: malformed and malicious ones, without a key, with a key of another tenant, and with a valid key.
 // Invariants: no request gets a 500, nothing is written without a 2xx, and no tenant sees data of another.
 
-import type { StorageBatch as Batch, HostStorage } from "everturn/runtime";
+import type { StorageBatch as Batch } from "everturn/advanced";
+import type { HostStorage } from "everturn/runtime";
 
 import { askUser, engine, fake, tool } from "everturn";
 import { createHandler } from "everturn/http";

@@ -16,7 +16,7 @@ import { observeSpans, redacted } from "../../core/engine/internal.ts";
 import { truncateMiddle } from "../../core/model/internal.ts";
 
 /** Options of `traceTo`. */
-export type TraceOptions = {
+type TraceOptions = {
   /**
    * Whether records contain messages, tool definitions, and arguments and results of tools. They may contain personal
    * data. The redaction hook (`configure({ redact })`) is applied to all strings of a record. Default: `false`.

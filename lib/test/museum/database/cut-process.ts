@@ -2,7 +2,8 @@
 // for arrives, so none of its `finally` blocks changes a row. What it had written stays.
 
 import type { Clock } from "everturn";
-import type { StorageBatch as Batch, HostStorage, Runtime, RuntimeOptions } from "everturn/runtime";
+import type { StorageBatch as Batch } from "everturn/advanced";
+import type { HostStorage, Runtime, RuntimeOptions } from "everturn/runtime";
 import type { HandClock } from "everturn/testing";
 
 import { runtime } from "everturn/runtime";

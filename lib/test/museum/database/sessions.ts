@@ -3,7 +3,8 @@
 
 import type { EngineName } from "./engines.ts";
 import type { Museum } from "./museum.ts";
-import type { StorageBatch as Batch, StartOptions } from "everturn/runtime";
+import type { StorageBatch as Batch } from "everturn/advanced";
+import type { StartOptions } from "everturn/runtime";
 import type { Put, TableName } from "../../../src/durable/internal.ts";
 
 import { assistant, imagePart, textPart, user } from "everturn";

@@ -7,7 +7,8 @@ import type { Api } from "./recording.ts";
 import type { AssistantMessage, Json, JsonObject } from "everturn";
 import type { Violation } from "everturn/testing";
 
-import { imageFromBase64, imagePart, request, toolResult, user } from "everturn";
+import { imageFromBase64, imagePart, toolResult, user } from "everturn";
+import { request } from "everturn/advanced";
 import { violations } from "everturn/testing";
 
 import { isEqual } from "./compare.ts";

@@ -14,8 +14,8 @@
 import type { UserPart } from "../../../src/core/model/internal.ts";
 import type { WireApi } from "../../../src/core/wire/internal.ts";
 import type { Rule } from "./compare.ts";
-import type { Json, JsonObject, Message, ModelRequest, request } from "everturn";
-import type { Codec, Quirks, WireContext } from "everturn/advanced";
+import type { Json, JsonObject, Message, ModelRequest } from "everturn";
+import type { request, Codec, Quirks, WireContext } from "everturn/advanced";
 
 import { isEmpty, isObject } from "./json.ts";
 

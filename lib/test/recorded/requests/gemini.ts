@@ -6,8 +6,8 @@ import type { Converted, RecordedApi, Recording, ReplyForm, RequestFields } from
 import type { Json, JsonObject, Message, ModelRequest, ToolCall } from "everturn";
 import type { ReasoningSettings, ToolChoice, ToolSpec, WireContext } from "everturn/advanced";
 
-import { assistant, filePart, jsonSchema, request, system, textPart, toolResult, user } from "everturn";
-import { toolSpec, geminiGenerateContent } from "everturn/advanced";
+import { assistant, filePart, system, textPart, toolResult, user } from "everturn";
+import { jsonSchema, request, toolSpec, geminiGenerateContent } from "everturn/advanced";
 
 import { toolCallPart } from "../../../src/core/model/internal.ts";
 import { geminiJson } from "../../../src/core/wire/schema-rules.ts";

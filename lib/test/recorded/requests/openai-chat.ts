@@ -7,8 +7,8 @@ import type { Converted, RecordedApi, Recording, ReplyForm, RequestFields } from
 import type { Json, JsonObject, Message, ModelRequest } from "everturn";
 import type { ToolChoice, ToolSpec, Quirks, WireContext } from "everturn/advanced";
 
-import { assistant, filePart, imagePart, jsonSchema, request, system, textPart, toolResult, user } from "everturn";
-import { toolSpec, openaiChat } from "everturn/advanced";
+import { assistant, filePart, imagePart, system, textPart, toolResult, user } from "everturn";
+import { jsonSchema, request, toolSpec, openaiChat } from "everturn/advanced";
 
 import { openaiStrict } from "../../../src/core/wire/schema-rules.ts";
 import { rule } from "./compare.ts";

@@ -6,8 +6,8 @@ import type { Converted, RecordedApi, Recording, ReplyForm, RequestFields } from
 import type { Json, JsonObject, Message, ModelRequest } from "everturn";
 import type { ToolChoice, ToolSpec, WireContext } from "everturn/advanced";
 
-import { assistant, filePart, imagePart, jsonSchema, request, system, textPart, toolResult, user } from "everturn";
-import { toolSpec, openaiResponses } from "everturn/advanced";
+import { assistant, filePart, imagePart, system, textPart, toolResult, user } from "everturn";
+import { jsonSchema, request, toolSpec, openaiResponses } from "everturn/advanced";
 
 import { toolCallPart } from "../../../src/core/model/internal.ts";
 import { openaiStrict } from "../../../src/core/wire/schema-rules.ts";

@@ -7,7 +7,6 @@ import {
   assistant,
   imageFromBase64,
   imagePart,
-  jsonSchema,
   messageText,
   system,
   textPart,
@@ -16,6 +15,7 @@ import {
   validateThread,
 } from "everturn";
 import {
+  jsonSchema,
   historyMessages,
   modelFailed,
   projectRequest,

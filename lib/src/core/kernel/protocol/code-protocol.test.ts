@@ -3,8 +3,9 @@
 import type { CallAnswer } from "../machine/input.ts";
 import type { Turn } from "everturn/advanced";
 
-import { jsonSchema, messageText, user } from "everturn";
+import { messageText, user } from "everturn";
 import {
+  jsonSchema,
   codeFailed,
   codeFinished,
   codeProtocol,

@@ -4,8 +4,9 @@
 import type { Transition } from "../machine/turn.ts";
 import type { DriverAction, DriverContextView, Notice, ProtocolDriver, TurnMachineConfig } from "everturn/advanced";
 
-import { messageText, request, system, user } from "everturn";
+import { messageText, system, user } from "everturn";
 import {
+  request,
   chatProtocol,
   checkpointDelivered,
   codeFinished,

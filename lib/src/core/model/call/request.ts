@@ -183,7 +183,7 @@ export const requestShape: Shape<ModelRequest> = object(requestFields);
  *
  * @example
  * ```ts
- * import { request, user } from "everturn";
+ * import { request } from "everturn/advanced"; import { user } from "everturn";
  *
  * const sum = request([user("What is 2 + 2?")], { temperature: 0 });
  * sum.temperature; // => 0

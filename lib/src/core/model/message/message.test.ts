@@ -9,7 +9,6 @@ import {
   MisuseError,
   orThrow,
   parse,
-  request,
   newSession,
   system,
   textPart,
@@ -17,7 +16,7 @@ import {
   toolResult,
   user,
 } from "everturn";
-import { attachment, eventMessage, toolCall } from "everturn/advanced";
+import { request, attachment, eventMessage, toolCall } from "everturn/advanced";
 import { describe, expect, test } from "vitest";
 
 import { opaquePart, toolCallPart, toolResultPart } from "./media-part.ts";

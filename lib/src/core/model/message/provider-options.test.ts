@@ -12,7 +12,6 @@ import {
   MisuseError,
   orThrow,
   parse,
-  request,
   searchResultPart,
   system,
   textPart,
@@ -20,7 +19,7 @@ import {
   toolResult,
   user,
 } from "everturn";
-import { toolCall, toolSpec } from "everturn/advanced";
+import { request, toolCall, toolSpec } from "everturn/advanced";
 import { describe, expect, expectTypeOf, test } from "vitest";
 
 const breakpoint = { anthropic: { cache_control: { type: "ephemeral", ttl: "1h" } } } as const;

@@ -2,19 +2,8 @@ import type { Path } from "../failure/issue.ts";
 import type { Failure, Result } from "everturn";
 import type { IssueCode, StoredType } from "everturn/advanced";
 
-import {
-  append,
-  fromJson,
-  fromMessages,
-  MisuseError,
-  orThrow,
-  parse,
-  request,
-  newSession,
-  toJson,
-  user,
-} from "everturn";
-import { imageRequest, storedVersion, toolCall, toolSpec } from "everturn/advanced";
+import { append, fromJson, fromMessages, MisuseError, orThrow, parse, newSession, toJson, user } from "everturn";
+import { request, imageRequest, storedVersion, toolCall, toolSpec } from "everturn/advanced";
 import { describe, expect, test } from "vitest";
 
 import { image } from "../message/image.ts";

@@ -9,14 +9,14 @@ import {
   EngineError,
   fromMessages,
   imageFromUrl,
-  jsonSchema,
-  request,
   newSession,
   toolResult,
   user,
   validateThread,
 } from "everturn";
 import {
+  jsonSchema,
+  request,
   imageRequest,
   toolCall,
   toolSpec,

@@ -191,7 +191,7 @@ export function chatResult(
  *
  * @example
  * ```ts
- * import { chatResult } from "everturn/advanced"; import { isHalted } from "everturn";
+ * import { chatResult } from "everturn/advanced"; import { isHalted } from "everturn/advanced";
  *
  * isHalted(chatResult({ type: "assistant_message", text: "Done." })); // => false
  * isHalted(chatResult({ type: "max_turns", maxTurns: 8 })); // => true

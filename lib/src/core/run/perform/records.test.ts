@@ -10,11 +10,10 @@ import type {
   ToolContext,
   Json,
   JsonObject,
-  MessageInput,
   ToolCall,
   TurnEvent,
 } from "everturn";
-import type { ToolDefinition } from "everturn/advanced";
+import type { MessageInput, ToolDefinition } from "everturn/advanced";
 
 import { chat, engine, fail, fake, MisuseError, stream, tool, ToolError, assistant, messageText, user } from "everturn";
 import { toolCall } from "everturn/advanced";

@@ -3,8 +3,8 @@
 import type { WireContext } from "../codec.ts";
 import type { Json, Message, ModelRequest } from "everturn";
 
-import { assistant, request, system, textPart, toolResult, user } from "everturn";
-import { toolCall, toolSpec } from "everturn/advanced";
+import { assistant, system, textPart, toolResult, user } from "everturn";
+import { request, toolCall, toolSpec } from "everturn/advanced";
 import { describe, expect, test } from "vitest";
 
 import { reasoningPart } from "../../model/internal.ts";

@@ -6,8 +6,8 @@ import type { ModelEvent } from "everturn/advanced";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
-import { assistant, imagePart, parse, request, toolResult, user } from "everturn";
-import { Collector, isEvent, toolSpec } from "everturn/advanced";
+import { assistant, imagePart, parse, toolResult, user } from "everturn";
+import { request, Collector, isEvent, toolSpec } from "everturn/advanced";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 

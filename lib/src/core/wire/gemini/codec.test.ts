@@ -13,11 +13,10 @@ import {
   imagePart,
   orThrow,
   parse,
-  request,
   toolResult,
   user,
 } from "everturn";
-import { Collector, isEvent, toolCall } from "everturn/advanced";
+import { request, Collector, isEvent, toolCall } from "everturn/advanced";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 

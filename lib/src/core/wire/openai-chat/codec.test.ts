@@ -7,8 +7,8 @@ import type { ModelEvent } from "everturn/advanced";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
-import { AdapterError, assistant, filePart, imagePart, request, textPart, toolResult, user } from "everturn";
-import { Collector, isEvent } from "everturn/advanced";
+import { AdapterError, assistant, filePart, imagePart, textPart, toolResult, user } from "everturn";
+import { request, Collector, isEvent } from "everturn/advanced";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 

@@ -4,8 +4,8 @@ import type { WireContext } from "../codec.ts";
 import type { AssistantMessage, Json, JsonObject, Message, ToolMessage } from "everturn";
 import type { ModelEvent } from "everturn/advanced";
 
-import { assistant, imagePart, imageFromBase64, orThrow, parse, request, textPart, toolResult, user } from "everturn";
-import { Collector } from "everturn/advanced";
+import { assistant, imagePart, imageFromBase64, orThrow, parse, textPart, toolResult, user } from "everturn";
+import { request, Collector } from "everturn/advanced";
 import { describe, expect, test } from "vitest";
 
 import { reasoningPart, toolCallPart } from "../../model/internal.ts";

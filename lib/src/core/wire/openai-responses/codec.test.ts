@@ -14,13 +14,12 @@ import {
   modelRef,
   orThrow,
   parse,
-  request,
   system,
   textPart,
   toolResult,
   user,
 } from "everturn";
-import { Collector, isEvent, toolSpec } from "everturn/advanced";
+import { request, Collector, isEvent, toolSpec } from "everturn/advanced";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 

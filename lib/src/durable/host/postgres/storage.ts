@@ -55,7 +55,7 @@ export type PostgresInfo = {
 const closeMs = 10_000;
 
 /** Counters of a {@link PostgresStorage}. */
-export type PostgresStatistics = {
+type PostgresStatistics = {
   /** Reads that were answered. */
   readonly reads: number;
   /** Batches that were answered, including those whose check failed. */

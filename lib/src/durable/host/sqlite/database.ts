@@ -24,7 +24,7 @@ export type SqliteDatabase = {
 // The parameters are `unknown` because of the types of libsql and better-sqlite3: TypeScript before 6 compares their
 // generic `prepare` as one that returns `Statement<[{}]>`, which does not accept `null`.
 /** A prepared statement of a {@link SqliteDatabase}. The storage passes strings, integers and `null`. */
-export type SqliteStatement = {
+type SqliteStatement = {
   /** Runs the statement and returns no rows. */
   run(...parameters: unknown[]): unknown;
   /** Returns the first row, or `undefined`. */

@@ -1,7 +1,7 @@
 // Entry point `everturn/sqlite`: the storage in SQLite.
 
-export type { SqliteDatabase, SqliteStatement } from "./database.ts";
+export type { SqliteDatabase } from "./database.ts";
 export type { SqliteOptions } from "./options.ts";
-export type { SqliteInfo, SqlitePathOptions, SqlitePathStorage, SqliteStatistics } from "./path-storage.ts";
+export type { SqliteInfo, SqlitePathOptions, SqlitePathStorage } from "./path-storage.ts";
 
 export { sqliteStorage } from "./sqlite.ts";

@@ -69,7 +69,7 @@ export type SqliteInfo = {
 };
 
 /** Counters of a {@link SqlitePathStorage}. */
-export type SqliteStatistics = {
+type SqliteStatistics = {
   /** Batches that were answered, including those whose check failed. */
   readonly writes: number;
   /** Transactions that were committed for them: fewer than `writes` if batches were committed in groups. */

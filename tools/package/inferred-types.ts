@@ -5,7 +5,8 @@
 //   export type Thread = Infer<typeof threadFields>;
 //   → export type Thread = { /** The messages, oldest first. */ readonly messages: readonly Message[] };
 //
-// `InferUnion` becomes the list of its members, `WordOf` the list of its words.
+// `InferUnion` becomes the list of its members, `WordOf` the list of its words, `VerbsOf` the functions of a table of
+// operations (serve/contract/operation.ts): the last type argument but one of each row.
 //
 // The package and the API reference contain types that a reader understands without the machinery of
 // core/model/parse/shape.ts. Editors also need it: the language service of TypeScript 7.0 shows no doc comments for
@@ -23,7 +24,7 @@ export function withInferredTypes(text: string, path: string): string {
   return withNamedImports(new InferredTypes(text, path).text());
 }
 
-/** The types of core/model/parse/shape.ts that are inferred from a constant. */
+/** The types that are inferred from a constant. */
 const inferred: ReadonlySet<string> = new Set([
   "Infer",
   "InferOptional",
@@ -31,6 +32,7 @@ const inferred: ReadonlySet<string> = new Set([
   "InferUnion",
   "InferShapes",
   "WordOf",
+  "VerbsOf",
 ]);
 /** The types of the entries of a table. Their argument is the type of the value. */
 const valueTypes: ReadonlySet<string> = new Set(["PresentField", "OptionalField", "Shape"]);
@@ -77,6 +79,7 @@ class InferredTypes {
       return this.#slice(table)
         .replace(/^readonly \[(.*)\]$/s, "$1")
         .replaceAll(", ", " | ");
+    if (name === "VerbsOf") return this.#verbs(table);
     if (name !== "InferUnion") return this.#object(table, "", name === "InferSome");
     const isContinued = this.#text.slice(0, node.start).trimEnd().endsWith("|");
     return this.#union(table, this.#discriminant(node), isContinued);
@@ -117,6 +120,21 @@ class InferredTypes {
     });
     const body = edited(this.#text, table.start + 1, table.end, edits);
     return `{${first}${body === "}" && first !== "" ? "\n    }" : body}`;
+  }
+
+  /** The object type of the verbs of operations. Rows whose verb is `never` are left out. */
+  #verbs(table: Node): string {
+    const edits = properties(table).map((property): Edit => {
+      const operation = typeOf(property);
+      const verb = operation === null ? undefined : typeArguments(operation).at(-2);
+      if (verb === undefined) throw new Error(`${this.#path}: ${this.#slice(property)} is not an operation`);
+      const type = this.#slice(verb)
+        .replace(/\?: \((.+)\) \| undefined\) =>/s, "?: $1) =>")
+        .replace(" | undefined) =>", ") =>");
+      const text = verb.type === "TSNeverKeyword" ? "" : `readonly ${keyOf(property)}: ${type};`;
+      return { start: property.start, end: property.end, text };
+    });
+    return edited(this.#text, table.start, table.end, edits);
   }
 
   #slice({ start, end }: Node): string {

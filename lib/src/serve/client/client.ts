@@ -1,4 +1,5 @@
-// The client: each verb of the durable runtime as an HTTP request.
+// The client: each verb of the durable runtime as an HTTP request. Most verbs follow from their rows in serve/contract;
+// this file has those that start a turn, read events, or need several requests.
 //
 // Theory of operation
 //   `createClient` holds no state besides its configuration: no connection, no cache, no session. A verb that starts a
@@ -32,18 +33,10 @@
 //   4. Ids in a URL are percent-encoded segments; `.` and `..` are rejected (path traversal).
 
 import type { Message, SessionView, TurnEnd } from "../../core/model/internal.ts";
-import type { Operation, PathValues } from "../contract/internal.ts";
+import type { CallOptions, Operation, OperationScope, PathValues, RouteKind } from "../contract/internal.ts";
 import type { SentBody } from "./requests.ts";
 import type { ApiRequest, Sender } from "./sender.ts";
-import type {
-  CallOptions,
-  ClientChat,
-  ClientOptions,
-  ClientTurn,
-  DriveOptions,
-  EverturnClient,
-  WatchOptions,
-} from "./types.ts";
+import type { ClientChat, ClientOptions, ClientTurn, DriveOptions, EverturnClient, WatchOptions } from "./types.ts";
 
 import {
   processOperations,
@@ -51,11 +44,9 @@ import {
   sessionOperations as sessions,
   turnOperations as turns,
 } from "../contract/internal.ts";
-import { Backoff } from "./backoff.ts";
-import { isNotFound } from "./errors.ts";
 import { eventIterable, eventStreamAt, readFrames } from "./event-reader.ts";
-import { call, pathOf, query, senderOf } from "./requests.ts";
-import { readJson, readJsonOrNull, readNothing, send, unexpectedResponse } from "./sender.ts";
+import { call, pathOf, query, senderOf, verbsOf } from "./requests.ts";
+import { readJson, send, unexpectedResponse } from "./sender.ts";
 import { clientTurn } from "./turn.ts";
 
 /**
@@ -91,14 +82,19 @@ import { clientTurn } from "./turn.ts";
 export function createClient(options: ClientOptions): EverturnClient {
   const sender = senderOf(options);
   return {
+    ...verbsOf(sender, sessions),
+    ...verbsOf(sender, turns),
+    ...verbsOf(sender, recordOperations),
+    ...verbsOf(sender, processOperations),
+
     start: async (input, { id, metadata, ...options } = {}) =>
-      startTurn(sender, turns.startSession, [], { input: textOrMessages(input), id, metadata }, options),
+      startTurn(sender, turns.start, [], { input: textOrMessages(input), id, metadata }, options),
     reply: async (id, message, { whenBusy, ...options } = {}) =>
       startTurn(sender, turns.reply, [id], { ...textOrMessage(message), whenBusy }, options),
     send: async (id, message, { whenBusy, ...options } = {}) =>
       startTurn(sender, turns.send, [id], { ...textOrMessage(message), whenBusy }, options),
     continue: async (id, message, options) =>
-      startTurn(sender, turns.continueSession, [id], { message: message ?? undefined }, options),
+      startTurn(sender, turns.continue, [id], { message: message ?? undefined }, options),
     step: async (id, options) => startTurn(sender, turns.step, [id], {}, options),
     submitToolResults: async (id, resultPairs, { continue: continues = true, ...options } = {}) => {
       const results = resultPairs.map(([toolCallId, content]) => ({ toolCallId, content }));
@@ -106,21 +102,11 @@ export function createClient(options: ClientOptions): EverturnClient {
     },
     decide: async (id, toolCallId, decision, { continue: continues = true, ...options } = {}) =>
       startTurn(sender, turns.decide, [id], { toolCallId, ...decision, continue: continues }, options),
-
     steer: async (id, input, { id: inputId = randomKey(), ...options } = {}) =>
       call(sender, turns.steer, [id], { input, id: inputId, ...options }),
-    withdraw: async (id, inputId, options) => (await call(sender, turns.withdraw, [id, inputId], options)).result,
-    // Without a turn id a second request might cancel the next turn.
-    cancel: async (id, options) => (await call(sender, turns.cancel, [id], options)).result,
 
     get: async (id, options = {}) => {
-      const view = await call(
-        sender,
-        sessions.getSession,
-        [id],
-        { ...options, optional: true },
-        { read: readJsonOrNull<SessionView> },
-      );
+      const view = await call(sender, sessions.get, [id], { ...options, optional: true });
       return view === null ? null : withOlderMessages(sender, id, view, options);
     },
     chat: async (id, options) => {
@@ -132,31 +118,16 @@ export function createClient(options: ClientOptions): EverturnClient {
       }
       return chat;
     },
-    messages: async (id, { after, ...options } = {}) =>
-      call(sender, sessions.listMessages, [id], { ...options, ...(after === undefined ? {} : { after: `${after}` }) }),
-    list: async ({ metadata, ...options } = {}) =>
-      call(sender, sessions.listSessions, [], {
-        ...options,
-        ...(metadata === undefined ? {} : { metadata: JSON.stringify(metadata) }),
-      }),
-    delete: async (id, options) => deleteSession(sender, id, options),
-    fork: async (id, options) => (await call(sender, sessions.forkSession, [id], options)).id,
-    recover: async (id, options) => call(sender, sessions.recoverSession, [id], options),
     usage: async (id, options) =>
       id === null
         ? call(sender, sessions.getUsageWithoutSession, [], options)
-        : call(sender, sessions.getUsage, [id], options),
+        : call(sender, sessions.usage, [id], options),
 
     events: (id, options) => readSessionEvents(sender, id, options),
     attach: (id, turnId, { signal = null } = {}) =>
       clientTurn(sender, { sessionId: id, turnId, stream: null, reopen: async () => null, signal }),
-    export: async (id, turnId, options) => call(sender, recordOperations.exportTurn, [id, turnId], options),
-
-    token: async (id, toolCallId, options) => (await call(sender, turns.makeToken, [id, toolCallId], options)).token,
     complete: async (token, answer, options) =>
       (await call(sender, turns.complete, [], { token, ...answer, ...options })).result,
-
-    health: async (options) => call(sender, processOperations.health, [], options),
   };
 }
 
@@ -170,20 +141,10 @@ function textOrMessages(input: Parameters<EverturnClient["start"]>[0]) {
   return typeof input === "object" && "role" in input ? [input] : input;
 }
 
-async function deleteSession(sender: Sender, id: string, options: CallOptions | undefined): Promise<void> {
-  const backoff = new Backoff(sender.retry.requests, sender.retry, sender.clock);
-  try {
-    await call(sender, sessions.deleteSession, [id], options, { read: readNothing, backoff });
-  } catch (error) {
-    // After a retry, `not_found` means that the first attempt deleted the session and its response was lost.
-    if (!(isNotFound(error) && backoff.used > 0)) throw error;
-  }
-}
-
 /** Starts a turn. All attempts carry the same idempotency key, so the turn starts once. */
 async function startTurn<Path extends string, Body>(
   sender: Sender,
-  operation: Operation<Path, object, Body, TurnEnd, "turn">,
+  operation: Operation<Path, object, Body, TurnEnd, "turn", OperationScope, TurnEnd, never, RouteKind>,
   ids: PathValues<Path>,
   fields: Omit<SentBody<Body>, "options">,
   { key = randomKey(), signal: callerSignal, ...options }: DriveOptions = {},
@@ -220,8 +181,7 @@ function readSessionEvents(
   id: string,
   { after, turnId, follow = true, signal }: WatchOptions = {},
 ): ReturnType<EverturnClient["events"]> {
-  const path =
-    turnId === undefined ? pathOf(turns.watchSession.path, [id]) : pathOf(turns.watchTurn.path, [id, turnId]);
+  const path = turnId === undefined ? pathOf(turns.events.path, [id]) : pathOf(turns.watchTurn.path, [id, turnId]);
   const source = {
     after: after ?? null,
     open: eventStreamAt(sender, path + query(follow ? {} : { follow })),
@@ -266,7 +226,7 @@ async function withOlderMessages(
   while (first + older.length < end) {
     const next = first + older.length;
     const page = { after: `${next - 1}`, limit: end - next };
-    const { items } = await call(sender, sessions.listMessages, [id], { ...options, ...page });
+    const { items } = await call(sender, sessions.messages, [id], { ...options, ...page });
     if (items.length === 0) break;
     older.push(...items);
   }

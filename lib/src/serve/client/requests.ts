@@ -1,16 +1,26 @@
 // Parts that both clients use: their checked options, and the requests of operations (serve/contract).
 
 import type { UserMessage } from "../../core/model/internal.ts";
-import type { Operation, PathValues, Uses } from "../contract/internal.ts";
-import type { Backoff } from "./backoff.ts";
-import type { ReadAnswer, Sender } from "./sender.ts";
-import type { CallOptions, ClientOptions, UserInput } from "./types.ts";
+import type {
+  AnyOperation,
+  CallOptions,
+  Operation,
+  OperationScope,
+  OperationTable,
+  PathValues,
+  RouteKind,
+  Uses,
+  VerbsOf,
+} from "../contract/internal.ts";
+import type { ApiRequest, Sender } from "./sender.ts";
+import type { ClientOptions, UserInput } from "./types.ts";
 
 import { systemClock } from "../../core/clock/clock.ts";
 import { MisuseError } from "../../core/model/internal.ts";
-import { withoutBody } from "../contract/internal.ts";
-import { checkedRetry } from "./backoff.ts";
-import { checkedToken, readJson, send } from "./sender.ts";
+import { isClientVerb, withoutBody } from "../contract/internal.ts";
+import { Backoff, checkedRetry } from "./backoff.ts";
+import { isNotFound } from "./errors.ts";
+import { checkedToken, readJson, readNothing, send } from "./sender.ts";
 
 /** Checks the options and fills in the defaults. */
 export function senderOf(options: ClientOptions): Sender {
@@ -51,7 +61,7 @@ function badUrl(why: string): MisuseError {
 
 /** A path with its parameters, each as one percent-encoded segment. */
 export function pathOf<Path extends string>(path: Path, values: PathValues<Path>): string {
-  const segments = values.map(encodeSegment);
+  const segments = values.map((value) => encodeSegment(typeof value === "number" ? String(value) : value));
   return path.replaceAll(/\{\w+\}/g, () => segments.shift() ?? "");
 }
 
@@ -66,7 +76,9 @@ function encodeSegment(segment: unknown): string {
 /** A query string with the fields that are set, or an empty string. */
 export function query(fields: { readonly [name: string]: unknown }): string {
   const parameters = new URLSearchParams();
-  for (const [name, value] of Object.entries(fields)) if (value !== undefined) parameters.set(name, String(value));
+  for (const [name, value] of Object.entries(fields)) {
+    if (value !== undefined) parameters.set(name, typeof value === "object" ? JSON.stringify(value) : String(value));
+  }
   return parameters.size === 0 ? "" : `?${parameters}`;
 }
 
@@ -78,27 +90,60 @@ export type SentBody<Body> = Body extends object
   ? { readonly [Name in keyof Body]: Sent<Body[Name]> | undefined }
   : unknown;
 
-/**
- * The request of an operation, and how to read its response. `fields`: those of the query or of the body, and the
- * options of the call.
- */
+/** The verbs of the client that follow from a table of the contract. */
+export function verbsOf<Table extends OperationTable>(sender: Sender, table: Table): VerbsOf<Table> {
+  const verbs = Object.entries<AnyOperation>(table).flatMap(([name, operation]) =>
+    isClientVerb(operation) ? [[name, verbOf(sender, operation)] as const] : [],
+  );
+  // `VerbsOf` pairs each row with the type of its function, which the compiler cannot infer for one name.
+  return Object.fromEntries(verbs) as VerbsOf<Table>;
+}
+
+/** The verb of an operation: a function of its path parameters, and of the fields of the request with its options. */
+function verbOf(sender: Sender, operation: AnyOperation) {
+  const { method, path, answers } = operation;
+  const { field } = answers;
+  const values = path.split("{").length - 1;
+  const hasBody = Object.values(answers.responses).some(({ content }) => content !== undefined);
+  return async (...args: readonly unknown[]): Promise<unknown> => {
+    const request = requestOf(operation, args.slice(0, values), args[values] ?? {});
+    const backoff = new Backoff(sender.retry.requests, sender.retry, sender.clock);
+    try {
+      if (!hasBody) return await send(sender, request, readNothing, backoff);
+      const result = await send(sender, request, readJson<{ readonly [name: string]: unknown }>, backoff);
+      return field === undefined ? result : result[field];
+    } catch (error) {
+      // After a retry, `not_found` means that the first attempt removed it and its response was lost.
+      if (method === "DELETE" && !hasBody && isNotFound(error) && backoff.used > 0) return undefined;
+      throw error;
+    }
+  };
+}
+
+/** Sends the request of an operation. `fields`: those of the query or of the body, and the options of the call. */
 export function call<Path extends string, Query, Body, Result>(
   sender: Sender,
-  { method, path, body, answers, idempotent }: Operation<Path, Query, Body, Result, Uses>,
+  operation: Operation<Path, Query, Body, Result, Uses, OperationScope, unknown, unknown, RouteKind>,
   values: PathValues<Path>,
   fields: (Partial<Query> & SentBody<Body> & CallOptions) | undefined,
-  { read = readJson<Result>, backoff }: { readonly read?: ReadAnswer<Result>; readonly backoff?: Backoff } = {},
 ): Promise<Result> {
-  const { signal, ...others }: CallOptions = fields ?? {};
+  return send(sender, requestOf(operation, values, fields ?? {}), readJson<Result>);
+}
+
+function requestOf(
+  { method, path, body, answers, idempotent }: AnyOperation,
+  values: readonly unknown[],
+  fields: object,
+): ApiRequest {
+  const { signal, ...others }: CallOptions = fields;
   const given: { readonly [name: string]: unknown } = others;
   const once = idempotent === "never" || (idempotent === "turn" && given["turnId"] === undefined);
-  const request = {
+  return {
     method,
     path: pathOf(path, values) + (method === "POST" ? "" : query(given)),
     repeat: once ? "at_most_once" : "idempotent",
     signal: signal ?? null,
     answers: Object.keys(answers.responses).map(Number),
     ...(Object.is(body, withoutBody) ? {} : { body: given }),
-  } as const;
-  return send(sender, request, read, backoff);
+  };
 }

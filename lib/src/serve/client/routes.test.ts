@@ -1,6 +1,8 @@
 // The client covers the routes of the handler: every route has a verb, or a reason why it has none.
 
+import type { Withdrawn } from "../../core/model/internal.ts";
 import type { DecisionInput } from "../../core/session/internal.ts";
+import type { CallOptions, OperationTable } from "../contract/internal.ts";
 import type { createHandler } from "../index.ts";
 import type { EverturnClient, Inspector } from "./index.ts";
 import type { DecisionAnswer } from "./types.ts";
@@ -12,53 +14,29 @@ import { fake } from "../../core/adapters/internal.ts";
 import { engine } from "../../core/engine/internal.ts";
 import { memoryStorage } from "../../durable/host/memory/memory.ts";
 import { runtime } from "../../durable/internal.ts";
+import {
+  adminOperations,
+  inspectionOperations,
+  processOperations,
+  recordOperations,
+  sessionOperations,
+  turnOperations,
+} from "../contract/internal.ts";
 import { createHandler as handlerOf } from "../index.ts";
-import { createClient } from "./index.ts";
+import { createClient, createInspector } from "./index.ts";
 
-/** The verb for each operation. */
+/** The operations whose names are not those of their verbs. */
 const verbs: { readonly [operation: string]: keyof EverturnClient } = {
-  startSession: "start",
-  reply: "reply",
-  send: "send",
-  continueSession: "continue",
-  step: "step",
-  submitToolResults: "submitToolResults",
-  decide: "decide",
-  cancel: "cancel",
-  steer: "steer",
-  withdraw: "withdraw",
-  getSession: "get",
-  listMessages: "messages",
-  listSessions: "list",
-  deleteSession: "delete",
-  forkSession: "fork",
-  recoverSession: "recover",
-  getUsage: "usage",
   getUsageWithoutSession: "usage",
-  loadUiChat: "chat",
-  watchSession: "events",
   watchTurn: "events",
-  getTurn: "attach",
-  exportTurn: "export",
-  makeToken: "token",
-  complete: "complete",
-  health: "health",
+  loadUiChat: "chat",
 };
 
-/** The function of `createInspector` for each inspection route. */
-const inspectorFunctions: { readonly [operation: string]: keyof Inspector } = {
-  getServer: "server",
-  listEngines: "engines",
-  getOverview: "overview",
-  listTurns: "turns",
-  searchMessages: "search",
-  getTimeline: "timeline",
-  getEffect: "effect",
-  getRequest: "request",
-  listWorkers: "workers",
-  listTenants: "tenants",
-  startScenario: "startScenario",
-};
+/** The verbs by the operations of the tables that a client serves. The name of a row is that of its verb. */
+function verbsOfTables(...tables: readonly OperationTable[]): { readonly [operation: string]: string } {
+  const rows = tables.flatMap((table) => Object.entries(table));
+  return Object.fromEntries(rows.map(([name, { operationId = name }]) => [operationId, verbs[name] ?? name]));
+}
 
 /** Operations without a verb, and why. */
 const withoutVerb: { readonly [operation: string]: string } = {
@@ -67,7 +45,6 @@ const withoutVerb: { readonly [operation: string]: string } = {
   createKey: "for tools of operators",
   rotateKey: "for tools of operators",
   revokeKey: "for tools of operators",
-  listAudit: "for tools of operators",
   deleteSessions: "for tools of operators",
   runAgUi: "for clients of AG-UI",
   postUiChat: "for the AI SDK's own client",
@@ -101,16 +78,38 @@ test("every route has a verb of the client or belongs to another client", async 
     Object.values(path).map(({ operationId }) => operationId),
   );
   expect(operations.length).toBeGreaterThan(20);
-  const covered = [verbs, inspectorFunctions, withoutVerb].flatMap((table) => Object.keys(table));
-  expect(operations.filter((operation) => !covered.includes(operation))).toEqual([]);
-  const gone = covered.filter((operation) => !operations.includes(operation));
+  const options = { url: "http://localhost" };
+  const served = [
+    {
+      client: createClient(options),
+      tables: { ...verbs, ...verbsOfTables(sessionOperations, turnOperations, recordOperations, processOperations) },
+    },
+    {
+      client: createInspector(options),
+      tables: verbsOfTables(inspectionOperations, recordOperations, adminOperations),
+    },
+  ];
+  const unserved = served.flatMap(({ client, tables }) => {
+    expect(Object.keys(client).filter((verb) => !Object.values(tables).includes(verb))).toEqual([]);
+    return Object.entries(tables).flatMap(([operation, verb]) => (verb in client ? [] : [operation]));
+  });
+  expect(unserved.toSorted()).toEqual(["createKey", "deleteSessions", "listKeys", "revokeKey", "rotateKey"]);
+  const known = [...served.flatMap(({ tables }) => Object.keys(tables)), ...Object.keys(withoutVerb)];
+  expect(operations.filter((operation) => !known.includes(operation))).toEqual([]);
   // The OpenAPI document does not list its own route.
-  expect(gone).toEqual(["openapi"]);
+  expect(Object.keys(withoutVerb).filter((operation) => !operations.includes(operation))).toEqual(["openapi"]);
 });
 
-test("every verb uses a route", () => {
-  const asked = new Set<string>(Object.values(verbs));
-  expect(Object.keys(createClient({ url: "http://localhost" })).filter((verb) => !asked.has(verb))).toEqual([]);
+test("the verbs that follow from rows have the types of their requests and results", () => {
+  expectTypeOf<EverturnClient["withdraw"]>().toEqualTypeOf<
+    (id: string, inputId: string, options?: CallOptions) => Promise<Withdrawn>
+  >();
+  expectTypeOf<EverturnClient["fork"]>().toEqualTypeOf<
+    (id: string, options?: CallOptions & { readonly id?: string; readonly at?: number }) => Promise<string>
+  >();
+  expectTypeOf<Parameters<Inspector["effect"]>>().toEqualTypeOf<
+    [id: string, turnId: string, ordinal: number, options?: CallOptions]
+  >();
 });
 
 test("the decisions of the client are those of the runtime", () => {

@@ -83,20 +83,18 @@ export async function send<T>(
   }
 }
 
-/** Reads a body as JSON. That it is JSON is checked; that it has the type of the API is trusted. */
+/**
+ * Reads a body as JSON; a response without one (204) is `null`. That it is JSON is checked; that it has the type of the
+ * API is trusted.
+ */
 export async function readJson<T>(response: Response, request: ApiRequest): Promise<T> {
-  const text = await response.text();
+  const text = response.status === 204 ? "null" : await response.text();
   try {
     const value: T = JSON.parse(text);
     return value;
   } catch {
     throw unexpectedResponse(request, response, text, "a body that is not JSON");
   }
-}
-
-/** Reads a JSON value; `null` for a response without one (204). */
-export async function readJsonOrNull<T>(response: Response, request: ApiRequest): Promise<T | null> {
-  return response.status === 204 ? null : readJson<T>(response, request);
 }
 
 /** Discards the body. */

@@ -48,7 +48,7 @@ const waitSeconds = 25;
 const unreadStreamMs = 5000;
 
 export function clientTurn(sender: Sender, { sessionId, turnId, stream, reopen, signal }: TurnLocation): ClientTurn {
-  const path = turnId === null ? null : pathOf(turnOperations.getTurn.path, [sessionId, turnId]);
+  const path = turnId === null ? null : pathOf(turnOperations.attach.path, [sessionId, turnId]);
   let unreadStream = stream;
   let receivedEnd: TurnEnd | null = null;
   let resolveEnd: ((end: TurnEnd) => void) | null = null;

@@ -3,22 +3,25 @@
 
 import type { Clock } from "../../core/clock/clock.ts";
 import type {
-  Cancelled,
   Json,
   JsonObject,
   LedgerSum,
-  Message,
   MessageInput,
-  Page,
-  Recovered,
   RuntimeEvent,
-  SessionFilter,
   SessionSummary,
   SessionView,
   TurnEnd,
-  Withdrawn,
 } from "../../core/model/internal.ts";
-import type { Completed, ExportedTurn, TurnOptions, WhenBusy } from "../contract/internal.ts";
+import type {
+  CallOptions,
+  Completed,
+  ProcessVerbs,
+  RecordVerbs,
+  SessionVerbs,
+  TurnOptions,
+  TurnVerbs,
+  WhenBusy,
+} from "../contract/internal.ts";
 
 /** Options of {@link createClient}. `url` is required. */
 export type ClientOptions = {
@@ -66,12 +69,6 @@ export type ClientRetry = {
   readonly baseMs: number;
   /** The longest delay, in milliseconds. Default: 10,000. */
   readonly maxMs: number;
-};
-
-/** Options of every request. */
-export type CallOptions = {
-  /** Aborts the request and everything that is read from it. It does not affect the turn; `cancel` ends a turn. */
-  readonly signal?: AbortSignal;
 };
 
 /** Options of verbs that start a turn. */
@@ -157,9 +154,6 @@ export type WatchOptions = CallOptions & {
   readonly follow?: boolean;
 };
 
-/** Pagination: `after` is the cursor `next` of the previous page. */
-export type PageOptions = CallOptions & { readonly limit?: number; readonly after?: string };
-
 /** An accepted turn on the server: its events and its result. */
 export type ClientTurn = {
   /** The id of the session. */
@@ -180,7 +174,10 @@ export type ClientTurn = {
 };
 
 /** The verbs of the durable runtime over HTTP. */
-export type EverturnClient = {
+export type EverturnClient = SessionVerbs & TurnVerbs & RecordVerbs & ProcessVerbs & OwnVerbs;
+
+/** The verbs that do not follow from a row of serve/contract. Exported as part of `EverturnClient`. */
+type OwnVerbs = {
   // Verbs that start a turn. Each carries an idempotency key, so retries start one turn.
 
   /** Starts a session from text or user messages and runs its first turn. */
@@ -227,17 +224,6 @@ export type EverturnClient = {
     input: string | UserInput,
     options?: CallOptions & { readonly transient?: boolean; readonly id?: string },
   ) => Promise<{ readonly inputId: string; readonly turnId: string }>;
-  /** Withdraws input that no turn has accepted yet: the id of steered input, or the `key` of a queued message. */
-  readonly withdraw: (id: string, inputId: string, options?: CallOptions) => Promise<Withdrawn>;
-  /**
-   * Cancels the open turn. `stored` means that no process drives the turn at the moment; the next one ends it.
-   * Without a `turnId` the open turn is cancelled, and the request is not retried.
-   */
-  readonly cancel: (
-    id: string,
-    options?: CallOptions & { readonly turnId?: string; readonly reason?: string },
-  ) => Promise<Cancelled>;
-
   // Reading and managing sessions.
 
   /**
@@ -246,36 +232,11 @@ export type EverturnClient = {
    */
   readonly get: (id: string, options?: CallOptions & { readonly messages?: number }) => Promise<SessionView | null>;
   /**
-   * Returns a page of messages, oldest first. `after` is the index of a message, from 0, or `next` of the last
-   * page.
-   */
-  readonly messages: (
-    id: string,
-    options?: CallOptions & { readonly after?: number | string; readonly limit?: number },
-  ) => Promise<Page<Message>>;
-  /**
    * Returns a chat for `useChat` of the AI SDK: all its messages, as UI messages, and its open turn. The server sends
    * them in pages, which are read one after the other. The handler of the server needs the dialect `aiSdkChat()`;
    * otherwise this rejects with `no_such_route`.
    */
   readonly chat: (id: string, options?: CallOptions) => Promise<ClientChat>;
-  /**
-   * Returns a page of sessions, most recently changed first. `status` and `engine` select sessions; such a page may be
-   * short and still have a `next`.
-   */
-  readonly list: (options?: PageOptions & SessionFilter) => Promise<Page<SessionSummary>>;
-  /** Deletes a session. */
-  readonly delete: (id: string, options?: CallOptions) => Promise<void>;
-  /** Creates a session with the messages of this one, or with the first `at` messages, and returns its id. */
-  readonly fork: (
-    id: string,
-    options?: CallOptions & { readonly id?: string; readonly at?: number },
-  ) => Promise<string>;
-  /**
-   * Drives the open turn again, makes a failed session usable, or ends a parked turn. `from: "step"` restarts its
-   * open step.
-   */
-  readonly recover: (id: string, options?: CallOptions & { readonly from?: "step" }) => Promise<Recovered>;
   /**
    * Returns what a session has cost, by kind and by model. `null`: what the tenant's chat completions have cost, which
    * belong to no session.
@@ -294,19 +255,9 @@ export type EverturnClient = {
    * read.
    */
   readonly attach: (id: string, turnId: string, options?: CallOptions) => ClientTurn;
-  /** Returns a turn as one JSON value. Only if the server allows it (`records: true`). */
-  readonly export: (id: string, turnId: string, options?: CallOptions) => Promise<ExportedTurn>;
-
-  // Completing a pending call by token.
-
-  /** Returns a token that completes this pending call once, while it waits with its current arguments. */
-  readonly token: (id: string, toolCallId: string, options?: CallOptions) => Promise<string>;
   /**
    * Completes the call of a token. The first answer counts; for later ones nothing changes, and the result says
    * so.
    */
   readonly complete: (token: string, answer: TokenAnswer, options?: CallOptions) => Promise<Completed>;
-
-  /** Checks that the process responds and its storage answers. */
-  readonly health: (options?: CallOptions) => Promise<{ readonly status: "ok" }>;
 };

@@ -1,6 +1,8 @@
 // Operations of administrators: keys, the audit log, and all sessions of a tenant or a user. A handler serves them with
 // its option `admin`, to operators that name no tenant and have the scope `admin`.
 
+import type { VerbsOf } from "./operation.ts";
+
 import { get, json, post, remove, withoutBody } from "./operation.ts";
 import { scopes } from "./operation.ts";
 import {
@@ -23,12 +25,14 @@ const admin = { scope: "admin", operator: true } as const;
 
 export const adminOperations = {
   listKeys: get("/keys", {
+    client: "own",
     ...admin,
     summary: "Lists the stored API keys, also expired and revoked ones, without their secrets.",
     query: { tenant: textQuery("Only keys of this tenant.", (idLength) => idLength) },
     answers: json("KeyList", { 200: "The keys, the newest first." }),
   }),
   createKey: post("/keys", {
+    client: "own",
     ...admin,
     summary: "Creates an API key. The response has its token, which is not shown again.",
     uses: "nothing",
@@ -46,6 +50,7 @@ export const adminOperations = {
     answers: json("NewKey", { 201: "The key and its token." }),
   }),
   rotateKey: post("/keys/{keyId}/rotate", {
+    client: "own",
     ...admin,
     summary: "Creates a key with the same name and rights, and ends the old one.",
     uses: "nothing",
@@ -57,6 +62,7 @@ export const adminOperations = {
     answers: json("NewKey", { 201: "The new key and its token." }),
   }),
   revokeKey: post("/keys/{keyId}/revoke", {
+    client: "own",
     ...admin,
     summary: "Revokes a key: its next request is refused by every process.",
     uses: "nothing",
@@ -64,7 +70,9 @@ export const adminOperations = {
     body: withoutBody,
     answers: json("StoredKey", { 200: "The key." }),
   }),
-  listAudit: get("/audit", {
+  /** A page of the audit log, newest first. */
+  audit: get("/audit", {
+    operationId: "listAudit",
     ...admin,
     summary: "Reads the audit log, newest first: decisions, cancels, deletions, exports and changes of keys.",
     query: {
@@ -75,7 +83,9 @@ export const adminOperations = {
     },
     answers: json("AuditPage", { 200: "A page of the log." }),
   }),
-  listTenants: get("/tenants", {
+  /** A page of the tenants that have sessions. Only if `tenants` of {@link ServerView} says so. */
+  tenants: get("/tenants", {
+    operationId: "listTenants",
     ...admin,
     summary: "Lists the tenants that have sessions.",
     query: {
@@ -84,7 +94,9 @@ export const adminOperations = {
     },
     answers: json("TenantPage", { 200: "A page of names, in order." }),
   }),
-  deleteSessions: remove("/sessions", {
+  deleteAll: remove("/sessions", {
+    client: "own",
+    operationId: "deleteSessions",
     ...admin,
     summary:
       "Deletes all sessions of a tenant, or of one user, and revokes their stored keys. The tenant is that of the header `Everturn-Tenant`, otherwise the one without a name.",
@@ -95,3 +107,6 @@ export const adminOperations = {
     answers: json("DeletedSessions", { 200: "What was deleted." }),
   }),
 };
+
+/** The verbs of the client for administrators. Exported as part of `Inspector`. */
+export type AdminVerbs = VerbsOf<typeof adminOperations>;

@@ -1,6 +1,8 @@
 // Operations that read about the server, its engines and its turns. A handler serves them with its option `inspect`,
 // and the operations on records with `records`.
 
+import type { VerbsOf } from "./operation.ts";
+
 import { get, json, post } from "./operation.ts";
 import { countQuery, objectSchema, textQuery } from "./schema.ts";
 import { pageQuery } from "./session-operations.ts";
@@ -9,25 +11,33 @@ import { pageQuery } from "./session-operations.ts";
 const maxQueryLength = 16_384;
 
 export const inspectionOperations = {
-  getServer: get("/server", {
+  /** The server, and what the caller may do there. */
+  server: get("/server", {
+    operationId: "getServer",
     scope: "read",
     summary: "Returns what the server is and what the caller may do there.",
     uses: "nothing",
     answers: json("ServerView", { 200: "The server." }),
   }),
-  listEngines: get("/engines", {
+  /** The engines that the caller may use, with their tools. */
+  engines: get("/engines", {
+    operationId: "listEngines",
     scope: "read",
     summary: "Lists the engines that the caller may use, with their tools. Only operators see instructions.",
     uses: "nothing",
-    answers: json("EngineList", { 200: "The engines." }),
+    answers: json("EngineList", { 200: "The engines." }, "items"),
   }),
-  listTurns: get("/sessions/{id}/turns", {
+  /** A page of the turns of a session, newest first. */
+  turns: get("/sessions/{id}/turns", {
+    operationId: "listTurns",
     scope: "read",
     summary: "Lists the turns of a session, newest first.",
     query: pageQuery,
     answers: json("TurnPage", { 200: "A page of turns." }),
   }),
-  getTimeline: get("/sessions/{id}/turns/{turnId}/timeline", {
+  /** What a turn did and when. `after` is `next` of the previous page. */
+  timeline: get("/sessions/{id}/turns/{turnId}/timeline", {
+    operationId: "getTimeline",
     scope: "read",
     summary:
       "Returns what a turn did and when, from its journal, also while it runs. A page has at most 500 rows; `next` is the `after` of the next page.",
@@ -37,18 +47,23 @@ export const inspectionOperations = {
     },
     answers: json("Timeline", { 200: "A page of the timeline." }),
   }),
-  getEffect: get("/sessions/{id}/turns/{turnId}/effects/{ordinal}", {
+  /** Everything that is stored about one row of the journal of a turn. */
+  effect: get("/sessions/{id}/turns/{turnId}/effects/{ordinal}", {
+    operationId: "getEffect",
     scope: "read",
     summary:
       "Returns everything that is stored about one row of the journal of a turn. Causes, request bodies, environments and references to providers are part of it only if turn records may be exported.",
     answers: json("EffectDetail", { 200: "The row." }),
   }),
-  listWorkers: get("/workers", {
+  /** The processes that drive turns. Only for operators. */
+  workers: get("/workers", {
+    operationId: "listWorkers",
     scope: "read",
     summary: "Lists the processes that drive turns, of all tenants. Only for operators.",
     operator: true,
-    answers: json("WorkerList", { 200: "The processes." }),
+    answers: json("WorkerList", { 200: "The processes." }, "items"),
   }),
+  /** Starts a prepared conversation of the offline model and returns its session. */
   startScenario: post("/scenarios/{name}", {
     scope: "write",
     operator: true,
@@ -58,7 +73,9 @@ export const inspectionOperations = {
     body: () => objectSchema({}),
     answers: json("ScenarioStarted", { 201: "The session of the conversation." }),
   }),
-  getOverview: get("/overview", {
+  /** Sums over the turns that ended in a period. Default: the last 24 hours. Times are in milliseconds. */
+  overview: get("/overview", {
+    operationId: "getOverview",
     scope: "read",
     summary:
       "Sums up the turns that ended in a period, by time, engine, tool and tenant, of all tenants. Only for operators.",
@@ -71,7 +88,9 @@ export const inspectionOperations = {
     },
     answers: json("Overview", { 200: "The sums." }),
   }),
-  searchMessages: get("/search", {
+  search: get("/search", {
+    operationId: "searchMessages",
+    client: "own",
     scope: "read",
     summary: "Finds messages that contain all words of a query. 404 if the storage cannot search.",
     query: {
@@ -82,17 +101,27 @@ export const inspectionOperations = {
   }),
 };
 
+/** The verbs of the client that inspect. Exported as part of `Inspector`. */
+export type InspectionVerbs = VerbsOf<typeof inspectionOperations>;
+
 export const recordOperations = {
-  getRequest: get("/sessions/{id}/turns/{turnId}/effects/{ordinal}/request", {
+  /** The request of a model call, rebuilt. Only if `records` of {@link ServerView} says so. */
+  request: get("/sessions/{id}/turns/{turnId}/effects/{ordinal}/request", {
+    operationId: "getRequest",
     scope: "read",
     summary:
       "Returns the request of a model call, rebuilt from the pinned configuration, the history and the journal, and where it differs from the recorded digests. Reads the turn up to this row.",
     answers: json("RequestView", { 200: "The request." }),
   }),
-  exportTurn: get("/sessions/{id}/turns/{turnId}/record", {
+  /** Returns a turn as one JSON value. Only if the server allows it (`records: true`). */
+  export: get("/sessions/{id}/turns/{turnId}/record", {
+    operationId: "exportTurn",
     scope: "read",
     summary: "Exports a turn as one JSON value, which `everturn replay` replays offline.",
     uses: "text",
     answers: json("TurnRecord", { 200: "The record." }),
   }),
 };
+
+/** The verbs of the client on turn records. Exported as part of `EverturnClient` and `Inspector`. */
+export type RecordVerbs = VerbsOf<typeof recordOperations>;

@@ -4,13 +4,18 @@
 export type {
   AnyOperation,
   BodyParts,
+  CallOptions,
   Operation,
   OperationScope,
+  OperationTable,
   PathNames,
   PathValues,
   ResponseDescription,
+  RouteKind,
   Scope,
+  SentFields,
   Uses,
+  VerbsOf,
 } from "./operation.ts";
 export type {
   UiData,
@@ -24,14 +29,18 @@ export type {
   UiTextPart,
 } from "./chat-types.ts";
 export { recoverFailed } from "./recover-failed.ts";
-export { scopes, withoutBody } from "./operation.ts";
-export type { Completed, ExportedTurn, KeyView } from "./results.ts";
+export { isClientVerb, scopes, withoutBody } from "./operation.ts";
+export type { Completed, KeyView } from "./results.ts";
 export { resultRef } from "./results.ts";
 export { resultSchemas } from "./result-schemas.ts";
 export type { ScenarioView, ServerView } from "./server-view.ts";
 export type { TurnOptions, WhenBusy } from "./turn-options.ts";
 
 // operations
+export type { AdminVerbs } from "./admin-operations.ts";
+export type { InspectionVerbs, RecordVerbs } from "./inspection-operations.ts";
+export type { ProcessVerbs, SessionVerbs } from "./session-operations.ts";
+export type { TurnVerbs } from "./turn-operations.ts";
 export { adminOperations } from "./admin-operations.ts";
 export { inspectionOperations, recordOperations } from "./inspection-operations.ts";
 export { processOperations, sessionOperations } from "./session-operations.ts";

@@ -1,10 +1,17 @@
-// An operation of the HTTP API, declared once: the routes, the OpenAPI document and the requests of the client follow
-// from its row (session-, turn- and inspection-operations.ts). A row has no code; its implementation is in
-// serve/http/routes.
+// An operation of the HTTP API, declared once, in a row of a table (session-, turn- and inspection-operations.ts). The
+// name of the row is that of the verb, in the runtime and in the client. From the row follow
+//   the OpenAPI operation          serve/http/openapi
+//   the scope of a caller, and its right to the session: `own` for `write`, `read` for `read`      serve/http/access.ts
+//   the route                      serve/http/routes/operation-route.ts. With `route: "verb"` it calls the verb of the
+//                                  runtime with the path parameters and the fields of the request; other operations
+//                                  need a function in serve/http/routes, which the compiler demands
+//   the verb of the client         its type (`VerbsOf`) and its request (serve/client/requests.ts), unless `client` is
+//                                  "own" or the operation has a turn, input or a stream
+// A row has no code.
 
 import type { JsonObject, TurnEnd, UserMessage } from "../../core/model/internal.ts";
 import type { Results } from "./results.ts";
-import type { BodySchema, QueryField } from "./schema.ts";
+import type { BodySchema, Described, QueryField } from "./schema.ts";
 import type { TurnOptions, WhenBusy } from "./turn-options.ts";
 
 import { resultRef } from "./results.ts";
@@ -55,28 +62,70 @@ export type ResponseDescription = {
   readonly content?: { readonly [mediaType: string]: JsonObject };
 };
 
-/** The responses by status. `result`, which is never set, is the type of their body. */
-type Answers<Result> = {
+/** The responses by status. `result` and `value`, which are never set, are types. */
+type Answers<Result, Value> = {
   readonly responses: { readonly [status: string]: ResponseDescription };
+  /** The type of the body. */
   readonly result?: Result;
+  /** The field of the body that the verb returns. Default: the verb returns the body. */
+  readonly field?: string;
+  /** The type of what the verb returns. */
+  readonly value?: Value;
 };
 
-/** An operation. `Path`, `Query`, `Body` and `Result` are the types of its parts. */
-export type Operation<Path extends string, Query, Body, Result, Use extends Uses> = Fields<Query, Body, Result, Use> & {
+/** Options of every request of the client. */
+export type CallOptions = {
+  /** Aborts the request and everything that is read from it. It does not affect the turn; `cancel` ends a turn. */
+  readonly signal?: AbortSignal;
+};
+
+/**
+ * An operation. `Path`, `Query`, `Body`, `Result` and `Value` are the types of its parts; `Verb` is that of the client,
+ * or `never`.
+ */
+export type Operation<
+  Path extends string,
+  Query,
+  Body,
+  Result,
+  Use extends Uses,
+  Needed extends OperationScope,
+  Value,
+  Verb,
+  Route extends RouteKind,
+> = Fields<Query, Body, Result, Use, Needed, Value, ClientKind, Route> & {
   readonly method: "GET" | "POST" | "DELETE";
   /** `{name}` is a path parameter. */
   readonly path: Path;
+  /** Never set: a type. */
+  readonly verb?: Verb;
 };
 
-type Fields<Query, Body, Result, Use> = Declared<Query, Result, Use> & {
+/** Whether the verb of the client follows from the row. `own`: the client has code of its own for the operation, or none. */
+type ClientKind = "derived" | "own";
+
+/** Whether the route calls the verb of the runtime, or has a function of its own. */
+export type RouteKind = "verb" | "own";
+
+type Fields<Query, Body, Result, Use, Needed, Value, Client, Route> = Declared<
+  Query,
+  Result,
+  Use,
+  Needed,
+  Value,
+  Client,
+  Route
+> & {
   /** `withoutBody`: the request has none. */
   readonly body: (parts: BodyParts) => BodySchema<Body>;
 };
 
-type Declared<Query, Result, Use> = {
+type Declared<Query, Result, Use, Needed, Value, Client, Route> = {
   readonly summary: string;
+  /** Default: the name of the row. */
+  readonly operationId?: string;
   /** The scope that a caller needs. Without one, the operation does not compile. */
-  readonly scope: OperationScope;
+  readonly scope: Needed;
   /**
    * Concerns other callers or the process: only for operators whose key does not list engines. With the scope `admin`
    * it concerns all tenants: only for operators that name none. Default: false, a caller reaches what belongs to it.
@@ -84,7 +133,7 @@ type Declared<Query, Result, Use> = {
   readonly operator?: boolean;
   /** Default: the query is ignored. */
   readonly query?: { readonly [N in keyof Query]: QueryField<Query[N]> };
-  readonly answers: Answers<Result>;
+  readonly answers: Answers<Result, Value>;
   /**
    * Whether a request that is sent twice takes effect once. `key`: by its `Idempotency-Key`. `turn`: if its body names
    * the turn. Default: always, as for what only reads or removes.
@@ -92,38 +141,114 @@ type Declared<Query, Result, Use> = {
   readonly idempotent?: "always" | "key" | "turn" | "never";
   /** Default: `page`. */
   readonly uses?: Use;
+  /** Default: `derived`, if the operation has no turn, input or stream. */
+  readonly client?: Client;
+  /**
+   * `verb`: the route calls the verb of the runtime that has the name of the row. The compiler checks that the types
+   * fit. Default: `own`, a function in serve/http/routes.
+   */
+  readonly route?: Route;
 };
 
 /** Any operation. */
-export type AnyOperation = Operation<string, unknown, unknown, unknown, Uses>;
+export type AnyOperation = Operation<
+  string,
+  unknown,
+  unknown,
+  unknown,
+  Uses,
+  OperationScope,
+  unknown,
+  unknown,
+  RouteKind
+>;
+
+/** Operations by the names of their verbs. */
+export type OperationTable = { readonly [name: string]: AnyOperation };
 
 /** The body of an operation that has none. */
 export const withoutBody = (): BodySchema<null> => ({ shape: () => null, schema: {} });
 
-export function get<const Path extends string, Result, Use extends Uses = "page", Query = object>(
+export function get<
+  const Path extends string,
+  Result,
+  Value,
+  const Needed extends OperationScope,
+  Use extends Uses = "page",
+  Query = object,
+  const Client extends ClientKind = "derived",
+  const Route extends RouteKind = "own",
+>(
   path: Path,
-  fields: Declared<Query, Result, Use>,
-): Operation<Path, Query, null, Result, Use> {
+  fields: Declared<Query, Result, Use, Needed, Value, Client, Route>,
+): Operation<Path, Query, null, Result, Use, Needed, Value, ClientVerb<Path, Query, null, Value, Use, Client>, Route> {
   return { ...fields, method: "GET", path, body: withoutBody };
 }
 
-export function post<const Path extends string, Result, Body, Use extends Uses>(
+export function post<
+  const Path extends string,
+  Result,
+  Value,
+  Body,
+  const Needed extends OperationScope,
+  Use extends Uses,
+  const Client extends ClientKind = "derived",
+  const Route extends RouteKind = "own",
+>(
   path: Path,
-  fields: Fields<object, Body, Result, Use> & { readonly uses: Use; readonly idempotent: string },
-): Operation<Path, object, Body, Result, Use> {
+  fields: Fields<object, Body, Result, Use, Needed, Value, Client, Route> & {
+    readonly uses: Use;
+    readonly idempotent: string;
+  },
+): Operation<
+  Path,
+  object,
+  Body,
+  Result,
+  Use,
+  Needed,
+  Value,
+  ClientVerb<Path, object, Body, Value, Use, Client>,
+  Route
+> {
   return { ...fields, method: "POST", path };
 }
 
-export function remove<const Path extends string, Result, Use extends Uses = "page", Query = object>(
+export function remove<
+  const Path extends string,
+  Result,
+  Value,
+  const Needed extends OperationScope,
+  Use extends Uses = "page",
+  Query = object,
+  const Client extends ClientKind = "derived",
+  const Route extends RouteKind = "own",
+>(
   path: Path,
-  fields: Declared<Query, Result, Use>,
-): Operation<Path, Query, null, Result, Use> {
+  fields: Declared<Query, Result, Use, Needed, Value, Client, Route>,
+): Operation<Path, Query, null, Result, Use, Needed, Value, ClientVerb<Path, Query, null, Value, Use, Client>, Route> {
   return { ...fields, method: "DELETE", path, body: withoutBody };
 }
 
-/** JSON responses with this result: a description of each status. */
-export function json<N extends keyof Results>(name: N, statuses: Statuses): Answers<Results[N]> {
-  return { responses: responsesOf(statuses, { content: { "application/json": resultRef(name).schema } }) };
+/**
+ * JSON responses: a description of each status. Their body is a result of this name, or has a schema of its own.
+ * `field`: the field of the body that the verb returns.
+ */
+export function json<N extends keyof Results>(result: N, statuses: Statuses): Answers<Results[N], Results[N]>;
+export function json<N extends keyof Results, F extends string & keyof Results[N]>(
+  result: N,
+  statuses: Statuses,
+  field: F,
+): Answers<Results[N], Results[N][F]>;
+export function json<T>(result: Described<T>, statuses: Statuses): Answers<T, T>;
+export function json(
+  result: keyof Results | Described<unknown>,
+  statuses: Statuses,
+  field?: string,
+): Answers<unknown, unknown> {
+  const { schema } = typeof result === "string" ? resultRef(result) : result;
+  const responses = responsesOf(statuses, { content: { "application/json": schema } });
+  return { responses, ...(field === undefined ? {} : { field }) };
 }
 
 /** A JSON response with this result, or one without a body: there is none. */
@@ -131,12 +256,12 @@ export function jsonOrNothing<N extends keyof Results>(
   name: N,
   found: Statuses,
   none: Statuses,
-): Answers<Results[N] | null> {
+): Answers<Results[N] | null, Results[N] | null> {
   return { responses: { ...json(name, found).responses, ...responsesOf(none) } };
 }
 
 /** Responses without a body. */
-export function nothing(statuses: Statuses): Answers<void> {
+export function nothing(statuses: Statuses): Answers<void, void> {
   return { responses: responsesOf(statuses) };
 }
 
@@ -150,12 +275,12 @@ function responsesOf(statuses: Statuses, content: Omit<ResponseDescription, "des
 const events = { "text/event-stream": resultRef("Event").schema };
 
 /** A stream of events, or no body. */
-export function eventStream(statuses: Statuses = {}): Answers<void> {
+export function eventStream(statuses: Statuses = {}): Answers<void, void> {
   return { responses: { 200: { description: "A stream of events.", content: events }, ...responsesOf(statuses) } };
 }
 
 /** The responses of an operation that starts a turn, or waits for one. */
-export const turnAnswers: Answers<TurnEnd> = {
+export const turnAnswers: Answers<TurnEnd, TurnEnd> = {
   responses: {
     200: {
       description: "A stream of events if the client accepts `text/event-stream`; otherwise the result of the turn.",
@@ -165,12 +290,60 @@ export const turnAnswers: Answers<TurnEnd> = {
   },
 };
 
+/** The path parameters as arguments of the client. */
+interface PathArguments {
+  readonly id: readonly [id: string];
+  readonly turnId: readonly [turnId: string];
+  readonly inputId: readonly [inputId: string];
+  readonly toolCallId: readonly [toolCallId: string];
+  readonly keyId: readonly [keyId: string];
+  readonly ordinal: readonly [ordinal: number];
+  readonly name: readonly [name: string];
+}
+
 /** The names of the path parameters. */
-export type PathNames<Path extends string> = Path extends `${string}{${infer Name}}${infer Rest}`
-  ? Name | PathNames<Rest>
-  : never;
+export type PathNames<Path extends string> = string extends Path
+  ? string
+  : Path extends `${string}{${infer Name}}${infer Rest}`
+    ? Name | PathNames<Rest>
+    : never;
 
 /** The values of the path parameters, in their order. */
-export type PathValues<Path extends string> = Path extends `${string}{${string}}${infer Rest}`
-  ? readonly [string, ...PathValues<Rest>]
-  : readonly [];
+export type PathValues<Path extends string> = string extends Path
+  ? readonly unknown[]
+  : Path extends `${string}{${infer Name}}${infer Rest}`
+    ? readonly [...(Name extends keyof PathArguments ? PathArguments[Name] : readonly [string]), ...PathValues<Rest>]
+    : readonly [];
+
+/** The fields of the query or of the body. */
+export type SentFields<Query, Body> = Body extends null ? Partial<Query> : Body;
+
+/**
+ * A verb of the client that follows from its row: path parameters, then the fields of the request. Its result is a
+ * conditional type so that the compiler writes it out in declaration files, where tools/package/inferred-types.ts moves
+ * it to the name of the verb.
+ */
+type ClientVerb<Path extends string, Query, Body, Value, Use, Client> = Client extends "own"
+  ? never
+  : Use extends "turn" | "input" | "wait" | "stream"
+    ? never
+    : keyof SentFields<Query, Body> extends never
+      ? (...call: [...PathValues<Path>, options?: CallOptions]) => Promise<Value>
+      : object extends SentFields<Query, Body>
+        ? (...call: [...PathValues<Path>, options?: CallOptions & Plain<SentFields<Query, Body>>]) => Promise<Value>
+        : (...call: [...PathValues<Path>, options: CallOptions & Plain<SentFields<Query, Body>>]) => Promise<Value>;
+
+/** The fields in one object type. */
+type Plain<T> = T extends infer Fields ? { readonly [K in keyof Fields]: Fields[K] } : never;
+
+/** The verbs of the client that follow from a table. */
+export type VerbsOf<Table> = {
+  readonly [Name in keyof Table as VerbOf<Table[Name]> extends never ? never : Name]: VerbOf<Table[Name]>;
+};
+
+type VerbOf<Row> = Row extends { readonly verb?: infer Verb } ? Exclude<Verb, undefined> : never;
+
+/** Whether the verb of the client follows from the row: what the type {@link ClientVerb} says, for a value. */
+export function isClientVerb({ uses = "page", client = "derived" }: AnyOperation): boolean {
+  return client === "derived" && !["turn", "input", "wait", "stream"].includes(uses);
+}

@@ -32,7 +32,7 @@ import type { Described } from "./schema.ts";
 import type { ServerView } from "./server-view.ts";
 
 /** A turn record as one JSON value; `replayTurn` of `everturn/testing` replays it. */
-export type ExportedTurn = { readonly everturn: "turn_record"; readonly version: number; readonly data: JsonObject };
+type ExportedTurn = { readonly everturn: "turn_record"; readonly version: number; readonly data: JsonObject };
 
 /**
  * The result of `complete`. `revoked`: the call is no longer pending, or has other arguments. `expired`: the token has

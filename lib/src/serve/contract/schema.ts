@@ -15,6 +15,7 @@ import {
   boolean,
   count as countShape,
   either,
+  isPlainObject,
   array as listOf,
   json,
   jsonObject,
@@ -120,6 +121,32 @@ export type QueryField<T> = {
 /** A text of 1 to `maxLength` characters. */
 export function textQuery(description: string, maxLength: (idLength: number) => number): QueryField<string> {
   return { description, schema: stringSchema.schema, read: (value) => value, expected: "a text", maxLength };
+}
+
+/** A JSON object of texts. */
+export function textsQuery(
+  description: string,
+  maxLength: (idLength: number) => number,
+): QueryField<{ readonly [name: string]: string }> {
+  return { ...textQuery(description, maxLength), read: readTexts, expected: "a JSON object of texts" };
+}
+
+function readTexts(text: string): { readonly [name: string]: string } | null {
+  const texts: [name: string, text: string][] = [];
+  for (const [name, value] of Object.entries(parsedObject(text) ?? { "": null })) {
+    if (typeof value !== "string") return null;
+    texts.push([name, value]);
+  }
+  return Object.fromEntries(texts);
+}
+
+function parsedObject(text: string): object | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    return isPlainObject(value) ? value : null;
+  } catch {
+    return null;
+  }
 }
 
 /** An integer of 0 or more. */

@@ -1,6 +1,8 @@
 // Operations on whole sessions, and of the process. Lists return `{ items, next }`; `next` is an opaque cursor for
 // `after`, or `null` on the last page.
 
+import type { VerbsOf } from "./operation.ts";
+
 import { sessionFilterStatuses } from "../../core/model/internal.ts";
 import { get, json, jsonOrNothing, nothing, post, remove } from "./operation.ts";
 import {
@@ -13,6 +15,7 @@ import {
   optionalField,
   stringSchema,
   textQuery,
+  textsQuery,
 } from "./schema.ts";
 
 /** The query of a page. */
@@ -26,7 +29,12 @@ export const pageQuery = {
 };
 
 export const sessionOperations = {
-  listSessions: get("/sessions", {
+  /**
+   * Returns a page of sessions, most recently changed first. The fields other than `limit` and `after` select sessions;
+   * such a page may be short and still have a `next`.
+   */
+  list: get("/sessions", {
+    operationId: "listSessions",
     scope: "read",
     summary: "Lists the sessions that the caller may read, most recently changed first.",
     query: {
@@ -37,14 +45,16 @@ export const sessionOperations = {
       ),
       engine: textQuery("Only sessions whose newest turn has this engine.", (idLength) => idLength),
       owner: textQuery("Only sessions of this caller.", (idLength) => idLength),
-      metadata: textQuery(
+      metadata: textsQuery(
         'Only sessions whose metadata has these values: a JSON object of texts, such as `{"case":"17"}`. A value that is no text is compared as JSON.',
         (idLength) => 4 * idLength,
       ),
     },
     answers: json("SessionPage", { 200: "A page of summaries." }),
   }),
-  getSession: get("/sessions/{id}", {
+  get: get("/sessions/{id}", {
+    operationId: "getSession",
+    client: "own",
     scope: "read",
     summary:
       "Returns a session as of its last committed turn, with its newest messages and its open turn. `length` is the number of all messages; `GET /sessions/{id}/messages` returns the others.",
@@ -60,31 +70,47 @@ export const sessionOperations = {
     },
     answers: jsonOrNothing("SessionView", { 200: "The session." }, { 204: "`optional`: there is no such session." }),
   }),
-  listMessages: get("/sessions/{id}/messages", {
+  /**
+   * Returns a page of messages, oldest first. `after` is the index of a message, from 0, or `next` of the last page.
+   */
+  messages: get("/sessions/{id}/messages", {
+    operationId: "listMessages",
     scope: "read",
     summary: "Lists the messages of a session, oldest first.",
-    query: pageQuery,
+    query: {
+      ...pageQuery,
+      after: { ...pageQuery.after, read: (text: string): number | string => text },
+    },
     answers: json("MessagePage", { 200: "A page of messages." }),
   }),
-  getUsage: get("/sessions/{id}/usage", {
+  usage: get("/sessions/{id}/usage", {
+    route: "verb",
+    operationId: "getUsage",
+    client: "own",
     scope: "read",
     summary: "Returns the token usage and cost of a session, by kind and by model.",
     answers: json("LedgerSum", { 200: "The sums." }),
   }),
   getUsageWithoutSession: get("/usage", {
+    client: "own",
     scope: "read",
     summary:
       "Returns the token usage and cost of the tenant's chat completions, which belong to no session. Only for operators: the sums are those of all callers.",
     operator: true,
     answers: json("LedgerSum", { 200: "The sums." }),
   }),
-  deleteSession: remove("/sessions/{id}", {
+  /** Deletes a session. */
+  delete: remove("/sessions/{id}", {
+    route: "verb",
+    operationId: "deleteSession",
     scope: "write",
     summary: "Deletes a session, and the branches of a chat with it. Its open turn is stopped.",
     uses: "nothing",
     answers: nothing({ 204: "The session is deleted." }),
   }),
-  forkSession: post("/sessions/{id}/fork", {
+  /** Creates a session with the messages of this one, or with the first `at` messages, and returns its id. */
+  fork: post("/sessions/{id}/fork", {
+    operationId: "forkSession",
     scope: "write",
     summary: "Creates a session with a copy of this session's messages.",
     uses: "nothing",
@@ -94,9 +120,15 @@ export const sessionOperations = {
         id: optionalField(stringSchema, "The id of the new session. Default: a random id."),
         at: optionalField(countSchema, "Copy only the first `at` messages. Default: all."),
       }),
-    answers: json("SessionId", { 201: "The id of the new session." }),
+    answers: json("SessionId", { 201: "The id of the new session." }, "id"),
   }),
-  recoverSession: post("/sessions/{id}/recover", {
+  /**
+   * Drives the open turn again, makes a failed session usable, or ends a parked turn. `from: "step"` restarts its open
+   * step.
+   */
+  recover: post("/sessions/{id}/recover", {
+    route: "verb",
+    operationId: "recoverSession",
     scope: "write",
     summary: "Drives the open turn again, makes a failed session usable, or ends a parked turn.",
     uses: "nothing",
@@ -106,7 +138,11 @@ export const sessionOperations = {
   }),
 };
 
+/** The verbs of the client on whole sessions. Exported as part of `EverturnClient`. */
+export type SessionVerbs = VerbsOf<typeof sessionOperations>;
+
 export const processOperations = {
+  /** Checks that the process responds and its storage answers. */
   health: get("/health", {
     scope: "open",
     summary: "Checks that the process responds and its storage answers.",
@@ -114,3 +150,6 @@ export const processOperations = {
     answers: json("Health", { 200: "The process and its storage work." }),
   }),
 };
+
+/** The verbs of the client on the process. Exported as part of `EverturnClient`. */
+export type ProcessVerbs = VerbsOf<typeof processOperations>;

@@ -3,7 +3,7 @@
 // An operation that starts a turn answers in the form that the client asks for (serve/http/routes/turn-answer.ts).
 // Events are read with a cursor: `Last-Event-ID` or `?after=`.
 
-import type { BodyParts } from "./operation.ts";
+import type { BodyParts, VerbsOf } from "./operation.ts";
 
 import { eventStream, get, json, withoutBody, post, remove, turnAnswers } from "./operation.ts";
 import {
@@ -51,7 +51,8 @@ const eventQuery = {
 };
 
 export const turnOperations = {
-  startSession: post("/sessions", {
+  start: post("/sessions", {
+    operationId: "startSession",
     scope: "write",
     summary: "Starts a session and its first turn.",
     ...startsTurn,
@@ -76,7 +77,8 @@ export const turnOperations = {
     ...startsTurn,
     body: messageBody,
   }),
-  continueSession: post("/sessions/{id}/continue", {
+  continue: post("/sessions/{id}/continue", {
+    operationId: "continueSession",
     scope: "write",
     summary: "Runs the next turn, with a message or without one.",
     ...startsTurn,
@@ -125,16 +127,25 @@ export const turnOperations = {
         options: optionalField(options),
       }),
   }),
+  /**
+   * Cancels the open turn. `stored` means that no process drives the turn at the moment; the next one ends it. Without a
+   * `turnId` the open turn is cancelled, and the request is not retried.
+   */
   cancel: post("/sessions/{id}/cancel", {
+    route: "verb",
     scope: "write",
     summary: "Cancels the open turn.",
     uses: "cancel",
     idempotent: "turn",
     body: () => objectSchema({ turnId: optionalField(stringSchema), reason: optionalField(stringSchema) }),
-    answers: json("CancelAnswer", {
-      200: "`cancelled`, `completion_won` if the turn ended before the cancel was recorded, or `nothing_open`.",
-      202: "The cancel is stored. No process drives the turn at the moment; the next one ends it.",
-    }),
+    answers: json(
+      "CancelAnswer",
+      {
+        200: "`cancelled`, `completion_won` if the turn ended before the cancel was recorded, or `nothing_open`.",
+        202: "The cancel is stored. No process drives the turn at the moment; the next one ends it.",
+      },
+      "result",
+    ),
   }),
   steer: post("/sessions/{id}/steer", {
     scope: "write",
@@ -152,21 +163,29 @@ export const turnOperations = {
       }),
     answers: json("SteerAnswer", { 202: "The id of the input and of the turn that is expected to accept it." }),
   }),
+  /** Withdraws input that no turn has accepted yet: the id of steered input, or the `key` of a queued message. */
   withdraw: remove("/sessions/{id}/inputs/{inputId}", {
     scope: "write",
     summary:
       "Withdraws steered input or a queued message that no turn has accepted yet. The id of a message is its `Idempotency-Key`.",
     uses: "page",
-    answers: json("WithdrawAnswer", { 200: "Whether the input was withdrawn.", 404: "There is no input of that id." }),
+    answers: json(
+      "WithdrawAnswer",
+      { 200: "Whether the input was withdrawn.", 404: "There is no input of that id." },
+      "result",
+    ),
   }),
-  watchSession: get("/sessions/{id}/events", {
+  events: get("/sessions/{id}/events", {
+    operationId: "watchSession",
     scope: "read",
     summary: "Streams the events of a session, from the first one or after a cursor.",
     uses: "stream",
     query: eventQuery,
     answers: eventStream(),
   }),
-  getTurn: get("/sessions/{id}/turns/{turnId}", {
+  attach: get("/sessions/{id}/turns/{turnId}", {
+    route: "verb",
+    operationId: "getTurn",
     scope: "read",
     summary: "Returns the result of a turn; 202 while it is open. `Prefer: wait=10` waits up to 10 seconds for it.",
     uses: "wait",
@@ -182,16 +201,19 @@ export const turnOperations = {
       204: "The turn has ended and all its events were read. `EventSource` does not reconnect after a 204.",
     }),
   }),
-  makeToken: post("/sessions/{id}/calls/{toolCallId}/token", {
+  /** Returns a token that completes this pending call once, while it waits with its current arguments. */
+  token: post("/sessions/{id}/calls/{toolCallId}/token", {
+    operationId: "makeToken",
     // The token answers the call without authentication, so a caller that may not decide about the call gets none.
     scope: "answer",
     summary: "Returns a token that completes this pending call once, while it waits with its current arguments.",
     uses: "page",
     idempotent: "always",
     body: withoutBody,
-    answers: json("TokenAnswer", { 201: "The token." }),
+    answers: json("TokenAnswer", { 201: "The token." }, "token"),
   }),
   complete: post("/complete", {
+    client: "own",
     scope: "open",
     summary: "Completes the pending call of a token. The token is the only authentication.",
     uses: "nothing",
@@ -212,3 +234,6 @@ export const turnOperations = {
     }),
   }),
 };
+
+/** The verbs of the client on turns. Exported as part of `EverturnClient`. */
+export type TurnVerbs = VerbsOf<typeof turnOperations>;

@@ -1,12 +1,12 @@
-// Who may do what: the sessions of a tenant as one caller may use them (law A2). This file says which right each verb
-// needs; access-rules.ts evaluates the rules `owns` and `decide` of the handler, and session-rights.ts the rights to a
+// Who may do what: the sessions of a tenant as one caller may use them (law A2). The right that a verb needs follows from
+// the row of its operation (serve/contract); this file has the verbs that need more. access-rules.ts evaluates the rules `owns` and `decide` of the handler, and session-rights.ts the rights to a
 // session. Nothing else evaluates them.
 //
 // Theory of operation
 //   Routes and dialects get no `Runtime`. They get `CallerSessions` and `CallerInspection`: the same verbs, each of
 //   which first finds out what the caller may do with the session of its id. A route cannot forget the check, because
-//   it cannot reach a session without it, and a new verb of the runtime is a compile error here until its right is
-//   declared. Verbs that concern other callers or all tenants (`sweep`, sums over all tenants) are part of neither;
+//   it cannot reach a session without it, and a new verb of the runtime is a compile error here until a row or this file
+//   declares its right. Verbs that concern other callers or all tenants (`sweep`, sums over all tenants) are part of neither;
 //   routes of operators use the runtime and the inspection.
 //
 //   right    who has it                                                        what it allows
@@ -39,10 +39,12 @@
 
 import type { Closeable, JsonObject } from "../../core/model/internal.ts";
 import type { Runtime } from "../../durable/internal.ts";
+import type { AnyOperation } from "../contract/internal.ts";
 import type { Inspection } from "../inspect/internal.ts";
 import type { AccessRules } from "./access-rules.ts";
 import type { Authenticated, Caller } from "./auth.ts";
 
+import { sessionOperations, turnOperations } from "../contract/internal.ts";
 import { rulesFor } from "./access-rules.ts";
 import { checkScope, hasScope } from "./auth.ts";
 import { laterHandle, laterIterable } from "./later-handle.ts";
@@ -111,6 +113,7 @@ export function callerAccess(
   const listed = { where: callerRules.isVisible, ...(isIndexed ? { owner: id } : {}) };
   return {
     sessions: {
+      ...verbsOfRows(rights),
       ...verbsOfOwners(rights),
       ...answeringVerbs(rights),
       ...readingVerbs(rights, ofCaller),
@@ -153,27 +156,58 @@ function operatorSessions(sessions: Runtime, ofCaller: Runtime): CallerSessions 
   };
 }
 
-/** The verbs that need the right `own`. */
+const rows = { ...sessionOperations, ...turnOperations };
+
+/** The verbs of rows on one session whose scope says which right they need. */
+type RowVerb = {
+  [Name in keyof typeof rows]: (typeof rows)[Name] extends {
+    readonly path: `/sessions/{id}${string}`;
+    readonly scope: "read" | "write";
+  }
+    ? Name
+    : never;
+}[keyof typeof rows] &
+  VerbOfSession;
+
+/** The verbs of the runtime that take the id of a session first and return a promise. */
+type VerbOfSession = {
+  [Name in keyof Runtime]: Runtime[Name] extends (id: string, ...rest: never) => Promise<unknown> ? Name : never;
+}[keyof Runtime];
+
+/** The names of {@link RowVerb}, and whether they only read. */
+const rowVerbs: readonly (readonly [name: string, reads: boolean])[] = Object.entries<AnyOperation>(rows).flatMap(
+  ([name, { path, scope }]) =>
+    path.startsWith("/sessions/{id}") && (scope === "read" || scope === "write") ? [[name, scope === "read"]] : [],
+);
+
+/** The verbs whose right follows from their rows: `read` for the scope `read`, `own` for `write`. */
+function verbsOfRows(rights: SessionRights): Pick<Runtime, RowVerb> {
+  type Verb = (id: string, ...rest: readonly unknown[]) => Promise<unknown>;
+  const verbs = rowVerbs.map(([name, reads]) => {
+    const verb: Verb = async (id, ...rest) => {
+      const runtime: { readonly [name: string]: unknown } = await (reads ? rights.reading(id) : rights.owning(id));
+      return (runtime[name] as Verb)(id, ...rest);
+    };
+    return [name, verb] as const;
+  });
+  // `RowVerb` pairs each name with the type of its verb, which the compiler cannot infer for one name.
+  return Object.fromEntries(verbs) as Pick<Runtime, RowVerb>;
+}
+
+/** The verbs that need the right `own`, and more than their rows say. */
 function verbsOfOwners(rights: SessionRights) {
   return {
-    reply: async (id, ...rest) => (await rights.owning(id)).reply(id, ...rest),
     continue: async (id, message, options) =>
       (await rights.owning(id)).continue(id, message, optionsToContinue(message, options)),
     step: async (id, options) => (await rights.owning(id)).step(id, withoutContext(options)),
-    send: async (id, ...rest) => (await rights.owning(id)).send(id, ...rest),
-    steer: async (id, ...rest) => (await rights.owning(id)).steer(id, ...rest),
-    withdraw: async (id, ...rest) => (await rights.owning(id)).withdraw(id, ...rest),
-    cancel: async (id, ...rest) => (await rights.owning(id)).cancel(id, ...rest),
     compact: async (id, ...rest) => (await rights.owning(id)).compact(id, ...rest),
     undoCompaction: async (id, ...rest) => (await rights.owning(id)).undoCompaction(id, ...rest),
-    delete: async (id, ...rest) => (await rights.owning(id)).delete(id, ...rest),
     fork: async (id, ...rest) => {
       const forkId = await (await rights.owning(id)).fork(id, ...rest);
       // The request may have looked for a session of this id before it existed, as chats do for their branches.
       rights.forget(forkId);
       return forkId;
     },
-    recover: async (id, ...rest) => (await rights.owning(id)).recover(id, ...rest),
   } satisfies Partial<CallerSessions>;
 }
 
@@ -199,13 +233,10 @@ function answeringVerbs(rights: SessionRights) {
   } satisfies Partial<CallerSessions>;
 }
 
-/** The verbs that need the right `read`. Invalid options are misuse at the call, as without rules. */
+/** The verbs that need the right `read`, and are no promise or no operation. Invalid options are misuse at the call, as without rules. */
 function readingVerbs(rights: SessionRights, ofCaller: Runtime) {
   return {
-    get: async (id, ...rest) => (await rights.reading(id)).get(id, ...rest),
-    messages: async (id, ...rest) => (await rights.reading(id)).messages(id, ...rest),
     frames: async (id, ...rest) => (await rights.reading(id)).frames(id, ...rest),
-    usage: async (id) => (await rights.reading(id)).usage(id),
     exported: async (id, ...rest) => (await rights.reading(id)).exported(id, ...rest),
     events: (id, options) => {
       // Reading begins with the iteration.

@@ -160,9 +160,9 @@ export function readQuery<Query>(
 }
 
 /** The field for texts of 1 to `most` characters. */
-function bounded<T>({ read }: QueryField<T>, most: number): Pick<QueryField<T>, "read" | "expected"> {
+function bounded<T>({ read, expected }: QueryField<T>, most: number): Pick<QueryField<T>, "read" | "expected"> {
   const isInRange = (text: string) => text.length > 0 && text.length <= most;
-  return { read: (text) => (isInRange(text) ? read(text) : null), expected: `1 to ${most} characters` };
+  return { read: (text) => (isInRange(text) ? read(text) : null), expected: `${expected} of 1 to ${most} characters` };
 }
 
 /** Reads a query parameter; `undefined` if it is absent. A parameter that is invalid or appears twice throws 400. */

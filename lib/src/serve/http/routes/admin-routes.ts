@@ -17,11 +17,11 @@ export function adminImplementations(keys: StoredKeys, sessions: Runtime): Imple
     createKey: ({ caller, body }) => keys.create(body, { by: actorOf(caller) }),
     rotateKey: ({ caller, param, body }) => keys.rotate(param("keyId"), { ...body, by: actorOf(caller) }),
     revokeKey: ({ caller, param }) => keys.revoke(param("keyId"), { by: actorOf(caller) }),
-    listAudit: ({ query: { limit = 50, ...query }, limits }) =>
+    audit: ({ query: { limit = 50, ...query }, limits }) =>
       sessions.audit({ ...query, limit: Math.min(limit, limits.pageSize) }),
-    listTenants: ({ query: { limit = 50, after } }) =>
+    tenants: ({ query: { limit = 50, after } }) =>
       sessions.tenants({ limit, ...(after === undefined ? {} : { after }) }),
-    deleteSessions: async (request) => {
+    deleteAll: async (request) => {
       const { owner, all = false } = request.query;
       if ((owner === undefined) !== all) {
         throw new HttpError(

@@ -66,7 +66,7 @@ export function inspectionImplementations(
   }
   const seesCauses = ({ operator }: Caller): boolean => records || operator === true;
   return {
-    getServer: async ({ caller }) => ({
+    server: async ({ caller }) => ({
       version: libraryVersion,
       storage,
       durability: reader.durability,
@@ -78,22 +78,22 @@ export function inspectionImplementations(
       records,
       scenarios: mayStartScenarios(caller) ? scenarios.map(scenarioView) : [],
     }),
-    listEngines: async ({ caller }) => ({ items: enginesFor(reader.engines(), caller) }),
-    listTurns: (request) =>
+    engines: async ({ caller }) => ({ items: enginesFor(reader.engines(), caller) }),
+    turns: (request) =>
       boundedPage(request, { itemsPerRead: turnsPerRead }, (part) =>
         request.inspection.turns(request.param("id"), part),
       ),
-    getTimeline: async ({ caller, inspection, param, query: { after = 0, limit = 500 } }) => {
+    timeline: async ({ caller, inspection, param, query: { after = 0, limit = 500 } }) => {
       const timeline = await inspection.timeline(param("id"), param("turnId"), { after, limit });
       return seesCauses(caller) ? jsonText(redactedRecord(timeline)) : timeline;
     },
-    getEffect: async ({ caller, inspection, param }) => {
+    effect: async ({ caller, inspection, param }) => {
       const ordinal = wholeNumber.read(param("ordinal"));
       if (ordinal === null) throw noRow();
       const detail = await inspection.effect(param("id"), param("turnId"), ordinal);
       return seesCauses(caller) ? jsonText(redactedRecord(detail)) : publicDetail(detail);
     },
-    listWorkers: async () => ({ items: await reader.workers() }),
+    workers: async () => ({ items: await reader.workers() }),
     startScenario: async (request) => {
       const scenario = byName.get(request.param("name"));
       if (scenario === undefined) throw noScenario();
@@ -101,9 +101,9 @@ export function inspectionImplementations(
       return { sessionId };
     },
     // The sums are those of all callers of all tenants, so only operators read them.
-    getOverview: ({ query }) => reader.overview({ ...query, allTenants: true }),
+    overview: ({ query }) => reader.overview({ ...query, allTenants: true }),
     // Callers find messages of their own tenant only.
-    searchMessages: async ({ inspection, query: { q = "", limit = 20 } }) => ({
+    search: async ({ inspection, query: { q = "", limit = 20 } }) => ({
       items: await inspection.search(q, { limit }),
     }),
   };

@@ -4,10 +4,24 @@
 // The type of a request has no permits, so an implementation cannot acquire any (`OperationCall`). What it returns
 // follows from `uses` of the operation. If that starts something, it returns the function which does so: its checks run
 // before a permit is taken.
+//
+// An operation with `route: "verb"` has no implementation: it calls the verb of the runtime that has its name, with the
+// path parameters and the fields of the request. The compiler demands an implementation if the types do not fit.
 
 import type { Cancelled } from "../../../core/model/internal.ts";
 import type { RuntimeEvent, TurnHandle } from "../../../durable/internal.ts";
-import type { AnyOperation, BodyParts, Operation, PathNames, QueryField, Uses } from "../../contract/internal.ts";
+import type {
+  AnyOperation,
+  BodyParts,
+  Operation,
+  OperationTable,
+  PathNames,
+  PathValues,
+  QueryField,
+  SentFields,
+  Uses,
+} from "../../contract/internal.ts";
+import type { CallerSessions } from "../access.ts";
 import type { LargeText } from "../large-text.ts";
 import type { PermittedCall, Route, RouteCall } from "./route.ts";
 
@@ -55,29 +69,89 @@ export type EventStream = {
 };
 
 type Implementation<Op> =
-  Op extends Operation<infer Path, infer Query, infer Body, infer Result, infer Use>
+  Op extends Operation<
+    infer Path,
+    infer Query,
+    infer Body,
+    infer Result,
+    infer Use,
+    infer _Scope,
+    infer _Value,
+    infer _Verb,
+    infer _Route
+  >
     ? (request: OperationCall<Path, Query, Body>) => Returned<Result>[Use]
     : never;
 
-/** The implementations of operations by their names. */
-export type Implementations<Table> = { readonly [Name in keyof Table]: Implementation<Table[Name]> };
+/** The implementations of operations by their names. Those whose routes call a verb have none. */
+export type Implementations<Table> = {
+  readonly [Name in keyof Table as IsVerb<Name, Table[Name]> extends true ? never : Name]: Implementation<Table[Name]>;
+};
+
+/**
+ * Whether the route calls the verb of the runtime that has the name of the operation, and the verb takes its path
+ * parameters and fields and returns what it answers. A page has a limit that depends on the handler, so it needs an
+ * implementation.
+ */
+type IsVerb<Name, Op> =
+  Op extends Operation<
+    infer Path,
+    infer Query,
+    infer Body,
+    infer Result,
+    infer Use,
+    infer _Scope,
+    infer Value,
+    infer _Verb,
+    "verb"
+  >
+    ? Name extends keyof CallerSessions
+      ? "limit" extends keyof Query
+        ? false
+        : CallerSessions[Name] extends (...call: VerbArguments<Path, Query, Body>) => VerbResult<Result, Value>[Use]
+          ? true
+          : false
+      : false
+    : false;
+
+type VerbArguments<Path extends string, Query, Body> = readonly [
+  ...PathValues<Path>,
+  ...(keyof SentFields<Query, Body> extends never ? readonly [] : readonly [SentFields<Query, Body>]),
+];
+
+/** What a verb returns for an operation without an implementation. With `value`, the body has no other field. */
+type VerbResult<Result, Value> = {
+  readonly [Use in Uses]: Use extends "nothing" | "page"
+    ? Promise<Result extends Value | { readonly [Field in keyof Result]: Value } ? Value : never>
+    : Use extends "wait" | "cancel"
+      ? Returned<Result>[Use]
+      : never;
+};
 
 /** A request of one operation. */
 export type RequestOf<Op> = Parameters<Implementation<Op>>[0];
 
 /** The routes of operations. */
-export function routesOf<Table extends { readonly [name: string]: AnyOperation }>(
+export function routesOf<Table extends OperationTable>(
   operations: Table,
   parts: BodyParts,
   implementations: Implementations<Table>,
 ): readonly Route[] {
-  return Object.entries<AnyOperation>(operations).map(([operationId, operation]) => {
-    const { uses = "page", scope, operator = false, summary, method, path, answers, idempotent } = operation;
+  return Object.entries<AnyOperation>(operations).map(([name, operation]) => {
+    const {
+      operationId = name,
+      uses = "page",
+      scope,
+      operator = false,
+      summary,
+      method,
+      path,
+      answers,
+      idempotent,
+    } = operation;
     const query: { readonly [name: string]: QueryField<unknown> } = operation.query ?? {};
     const schema = operation.body(parts);
-    // The type of `implementations` pairs each operation with its implementation, which the compiler cannot infer for
-    // one name.
-    const implementation = implementations[operationId] as (request: object) => Returned<object>[Uses];
+    const implementation = implementationOf(name, operation, implementations);
     return {
       operationId,
       summary,
@@ -110,6 +184,37 @@ export function routesOf<Table extends { readonly [name: string]: AnyOperation }
       }),
     };
   });
+}
+
+type AnyImplementation = (request: OperationCall<string, unknown, unknown>) => Returned<object>[Uses];
+
+/**
+ * The implementation of an operation, or a call of its verb. The types of `Implementations` pair each name with a
+ * function, which the compiler cannot infer for one name.
+ */
+function implementationOf(name: string, operation: AnyOperation, implementations: object): AnyImplementation {
+  const own = implementations as { readonly [name: string]: AnyImplementation | undefined };
+  return own[name] ?? ((request) => callVerb(name, operation, request));
+}
+
+type Verb = (...call: readonly unknown[]) => Returned<object>[Uses];
+
+/** Calls the verb of the runtime that has the name of an operation. `IsVerb` has compared their types. */
+function callVerb(
+  name: string,
+  { uses, path, query, body, answers: { field } }: AnyOperation,
+  { sessions, param, ...request }: OperationCall<string, unknown, unknown>,
+): Returned<object>[Uses] {
+  const verbs: { readonly [name: string]: unknown } = sessions;
+  const verb = verbs[name] as Verb;
+  const parameters = [...path.matchAll(/\{(\w+)\}/g)].map(([, parameter = ""]) => param(parameter));
+  const sent = body !== withoutBody ? [request.body] : query === undefined ? [] : [request.query];
+  const result = verb(...parameters, ...sent);
+  return field === undefined || uses === "cancel" ? result : inField(field, result);
+}
+
+async function inField(field: string, value: unknown): Promise<object> {
+  return { [field]: await value };
 }
 
 type Handled<Use extends Uses> = {

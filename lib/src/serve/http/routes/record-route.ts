@@ -13,12 +13,12 @@ import { noRow } from "./inspection-routes.ts";
 import { jsonText } from "./route.ts";
 
 export const recordImplementations: Implementations<typeof recordOperations> = {
-  getRequest: async ({ inspection, param }) => {
+  request: async ({ inspection, param }) => {
     const ordinal = wholeNumber.read(param("ordinal"));
     if (ordinal === null) throw noRow();
     return jsonText(redactedRecord(await inspection.request(param("id"), param("turnId"), ordinal)));
   },
-  exportTurn: ({ sessions, inspection, param }) =>
+  export: ({ sessions, inspection, param }) =>
     audited(
       () => sessions.exported(param("id"), param("turnId")),
       recordText(inspection.exportParts(param("id"), param("turnId"))),

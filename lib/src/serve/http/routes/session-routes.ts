@@ -12,7 +12,6 @@ import type { sessionOperations } from "../../contract/internal.ts";
 import type { HttpLimits } from "../limits.ts";
 import type { Implementations, OperationCall } from "./operation-route.ts";
 
-import { isPlainObject } from "../../../core/model/parse/reading.ts";
 import { HttpError } from "../failure.ts";
 import { isPathSegment } from "../input.ts";
 import { noSession } from "./turn-answer.ts";
@@ -20,10 +19,13 @@ import { noSession } from "./turn-answer.ts";
 /** Items per read of the storage. Each item may be as large as a body, so a page is collected in small reads. */
 const defaultItemsPerRead = 16;
 
-type PageOptions = { readonly limit: number; readonly after?: string };
+type PageOptions<Cursor = string> = { readonly limit: number; readonly after?: Cursor };
 
 /** The page that a query asks for. */
-function pageOptions({ limit = 50, after }: Partial<PageOptions>, { pageSize }: HttpLimits): PageOptions {
+function pageOptions<Cursor>(
+  { limit = 50, after }: Partial<PageOptions<Cursor>>,
+  { pageSize }: HttpLimits,
+): PageOptions<Cursor> {
   return { limit: Math.min(limit, pageSize), ...(after === undefined ? {} : { after }) };
 }
 
@@ -56,14 +58,13 @@ export async function boundedPage<T>(
 }
 
 export const sessionImplementations: Implementations<typeof sessionOperations> = {
-  listSessions: (request) => {
-    const { limit: _, after: __, metadata, ...others } = request.query;
-    const filter = { ...others, ...(metadata === undefined ? {} : { metadata: textsOf(metadata) }) };
+  list: (request) => {
+    const { limit: _, after: __, ...filter } = request.query;
     // The rules of the handler filter too: a page may have fewer items than `limit`.
     const isFiltered = Object.keys(filter).length > 0 || request.runtime === null;
     return boundedPage(request, { isFiltered }, (part) => request.sessions.list({ ...part, ...filter }));
   },
-  getSession: async ({ sessions, query: { messages = 100, optional = false }, param, limits }) => {
+  get: async ({ sessions, query: { messages = 100, optional = false }, param, limits }) => {
     const { pageSize, pageLength } = limits;
     const view = await sessions.get(param("id"), { messages: Math.min(messages, pageSize), maxLength: pageLength });
     if (view === null && optional) return null;
@@ -71,34 +72,14 @@ export const sessionImplementations: Implementations<typeof sessionOperations> =
     // The context is data of the operator for tool handlers; callers do not see it.
     return { ...view, session: { ...view.session, context: {} } };
   },
-  listMessages: ({ sessions, param, query, limits }) =>
+  messages: ({ sessions, param, query, limits }) =>
     sessions.messages(param("id"), { ...pageOptions(query, limits), maxLength: limits.pageLength }),
-  getUsage: ({ sessions, param }) => sessions.usage(param("id")),
   getUsageWithoutSession: (request) => operatorRuntime(request).usage(null),
-  deleteSession: ({ sessions, param }) => sessions.delete(param("id")),
-  forkSession: async ({ sessions, param, body, limits: { idLength, copiedLengthPerHour } }) => {
+  fork: async ({ sessions, param, body, limits: { idLength, copiedLengthPerHour } }) => {
     checkId(body.id, idLength);
     return { id: await sessions.fork(param("id"), { ...body, copiedLengthPerHour }) };
   },
-  recoverSession: ({ sessions, param, body }) => sessions.recover(param("id"), body),
 };
-
-/** The metadata that a query asks for. */
-function textsOf(text: string): { readonly [name: string]: string } {
-  const value = parsedJson(text);
-  if (isPlainObject(value) && Object.values(value).every((item) => typeof item === "string")) {
-    return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, String(item)]));
-  }
-  throw new HttpError("invalid_body", "metadata must be a JSON object of texts", { details: { path: ["metadata"] } });
-}
-
-function parsedJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
-}
 
 /** The runtime of an operator. The handler rejects the requests of other callers before. */
 export function operatorRuntime({ runtime }: { readonly runtime: Runtime | null }): Runtime {

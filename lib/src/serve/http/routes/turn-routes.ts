@@ -24,7 +24,7 @@ import { isTurnOpen, noSession } from "./turn-answer.ts";
 
 /** The implementations. `policy` says which files and URLs results of tools may contain. */
 export const turnImplementations = (policy: ContentPolicy): Implementations<typeof turnOperations> => ({
-  startSession: (request) => {
+  start: (request) => {
     const {
       sessions,
       caller,
@@ -45,7 +45,7 @@ export const turnImplementations = (policy: ContentPolicy): Implementations<type
     const input = messageOf(request.body);
     return () => request.sessions.send(request.param("id"), input, messageOptions(request));
   },
-  continueSession: (request) => {
+  continue: (request) => {
     const { message = null } = request.body;
     return () => request.sessions.continue(request.param("id"), message, verbOptions(request));
   },
@@ -64,7 +64,6 @@ export const turnImplementations = (policy: ContentPolicy): Implementations<type
     const options = { ...verbOptions(request), continue: startTurn };
     return () => request.sessions.decide(request.param("id"), toolCallId, decision, options);
   },
-  cancel: ({ sessions, param, body }) => sessions.cancel(param("id"), body),
   steer: ({ sessions, caller, param, key, limits, body }) => {
     const { input, transient = false, id = key ?? undefined } = body;
     checkId(id, limits.idLength);
@@ -76,13 +75,12 @@ export const turnImplementations = (policy: ContentPolicy): Implementations<type
     const result = await sessions.withdraw(param("id"), param("inputId"));
     return json({ result }, result === "not_found" ? 404 : 200);
   },
-  watchSession: async ({ sessions, param, query }) => {
+  events: async ({ sessions, param, query }) => {
     if ((await sessions.get(param("id"), { messages: 0 })) === null) throw noSession(param("id"));
     return { events: sessions.events(param("id"), query) };
   },
-  getTurn: ({ sessions, param }) => sessions.attach(param("id"), param("turnId")),
   watchTurn: watchTurn,
-  makeToken: async ({ sessions, param, limits: { completionTokenMs: ttlMs } }) => ({
+  token: async ({ sessions, param, limits: { completionTokenMs: ttlMs } }) => ({
     token: await sessions.token(param("id"), param("toolCallId"), { ttlMs }),
     sessionId: param("id"),
     toolCallId: param("toolCallId"),

@@ -13,10 +13,10 @@ import { pack } from "../../../tools/package/packed.ts";
 const run = promisify(execFile);
 
 /**
- * The commit of the previous release. Version 0.1.0 is not published yet: until then, the last commit before the
- * upgrade rule. Change it with each release.
+ * The commit of the previous release. Version 0.1.0 is not published yet: until then, the last commit that writes
+ * another format than this release (`storedFormats`): 4. Change it with each release.
  */
-export const previousCommit = "0b2696c4";
+export const previousCommit = "8ed3e129";
 
 /** The path of its tarball; `null`: the history of this checkout does not contain the commit. */
 export async function previousTarball(): Promise<string | null> {

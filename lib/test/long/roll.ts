@@ -3,6 +3,9 @@
 // previous release are replaced by current ones. At the end every message has been accepted once, every turn has ended,
 // no recorded effect was performed again, and both releases have performed effects.
 //
+// The engine of the current release has a context policy, which the previous release cannot continue: no frame is
+// written while both run. Then the database is finalized, workers start again, are killed too, and write frames.
+//
 //   … roll.ts sqlite 40         40 kills on a SQLite file
 //   … roll.ts postgres 40       40 kills on Postgres
 //
@@ -10,12 +13,12 @@
 // kept.
 
 import type { PostgresServer } from "../postgres-server.ts";
-import type { Runtime } from "everturn/runtime";
+import type { HostStorage, Runtime } from "everturn/runtime";
 import type { ChildProcess } from "node:child_process";
 
 import { fork } from "node:child_process";
 import { once } from "node:events";
-import { copyFileSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -31,6 +34,10 @@ import { openStorage, readLog, slowAgent } from "./world.ts";
 
 const onPostgres = process.argv[2] === "postgres";
 const wantedKills = Number(process.argv[3] ?? 40);
+/** Kills after the database has been finalized. */
+const laterKills = Math.ceil(wantedKills / 5);
+/** A context window that a few turns fill, in tokens. */
+const window = 600;
 /** Workers of each release. */
 const workersOfEach = 2;
 const longestMs = 1_200_000;
@@ -60,6 +67,46 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => pr
 
 const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
+/** The entry points that had the names of an entry point in the previous release, and which names. */
+const formerEntries: { readonly [entry: string]: { readonly [former: string]: readonly string[] } } = {
+  everturn: { everturn: ["engine", "tool"], "everturn/model": ["assistant", "messageText"] },
+  "everturn/sqlite": { "everturn/host/sqlite": ["sqliteStorage"] },
+  "everturn/postgres": { "everturn/host/postgres": ["postgresStorage"] },
+};
+
+/** Bundles the worker program for a project. `entries`: where names are that its release has in other entry points. */
+async function buildWorker(project: string, entries: typeof formerEntries): Promise<void> {
+  await build({
+    configFile: false,
+    logLevel: "error",
+    resolve: { conditions: ["module", "node"] },
+    ssr: { external: true },
+    plugins: [
+      {
+        name: "former-entries",
+        enforce: "pre",
+        resolveId: (source, importer) => {
+          if (!/^everturn(\/|$)/.test(source)) return null;
+          const isOwn = importer?.startsWith("\0former:") === true;
+          return !isOwn && source in entries ? `\0former:${source}` : { id: source, external: true };
+        },
+        load: (id) => {
+          if (!id.startsWith("\0former:")) return null;
+          const from = Object.entries(entries[id.slice("\0former:".length)] ?? {});
+          return from.map(([former, names]) => `export { ${names.join(", ")} } from "${former}";`).join("\n");
+        },
+      },
+    ],
+    build: {
+      ssr: join(import.meta.dirname, "worker.ts"),
+      outDir: project,
+      emptyOutDir: false,
+      target: "node20",
+      rollupOptions: { external: ["libsql", "pg"] },
+    },
+  });
+}
+
 /**
  * Installs both releases, each in a project of its own with the same worker program. Returns `false` if there is no
  * previous release.
@@ -68,18 +115,6 @@ async function install(): Promise<boolean> {
   const previous = await previousTarball();
   if (previous === null) return false;
   const current = await pack(join(folder, "packed"));
-  await build({
-    configFile: false,
-    logLevel: "error",
-    resolve: { conditions: ["module", "node"] },
-    ssr: { external: true },
-    build: {
-      ssr: join(import.meta.dirname, "worker.ts"),
-      outDir: join(folder, "program"),
-      target: "node20",
-      rollupOptions: { external: [/^everturn(\/|$)/, "libsql", "pg"] },
-    },
-  });
   const paths = { previous, current: current.path };
   for (const release of releases) {
     const project = projectOf(release);
@@ -87,14 +122,15 @@ async function install(): Promise<boolean> {
     for (const name of ["libsql", "pg"]) {
       symlinkSync(join(root, "node_modules", name), join(project, "node_modules", name), "junction");
     }
-    copyFileSync(join(folder, "program/worker.js"), join(project, "worker.js"));
+    await buildWorker(project, release === "previous" ? formerEntries : {});
   }
   return true;
 }
 
-/** Starts a worker, and waits until it has opened the database. */
-async function begin(release: Release, target: string): Promise<ChildProcess> {
-  const child = fork(join(projectOf(release), "worker.js"), [target, log], {
+/** Starts a worker, and waits until it has opened the database. `first`: the id of a session that it starts. */
+async function begin(release: Release, target: string, first = ""): Promise<ChildProcess> {
+  const policy = release === "current" ? String(window) : "";
+  const child = fork(join(projectOf(release), "worker.js"), [target, log, policy, first], {
     execArgv: [],
     stdio: ["ignore", "inherit", "inherit", "ipc"],
   });
@@ -110,7 +146,7 @@ async function begin(release: Release, target: string): Promise<ChildProcess> {
  * Keeps one worker of a release running, and kills it at random moments, until there have been enough kills. Returns
  * the last worker, which is running.
  */
-async function rolling(release: Release, target: string): Promise<ChildProcess> {
+async function rolling(release: Release, target: string, killsUntil: number): Promise<ChildProcess> {
   for (;;) {
     const worker = await begin(release, target);
     const exited = worker.exitCode === null ? once(worker, "exit") : null;
@@ -118,7 +154,7 @@ async function rolling(release: Release, target: string): Promise<ChildProcess> 
       violations.push(`a worker of the ${release} release ended by itself`);
       return worker;
     }
-    if (kills.previous + kills.current >= wantedKills) return worker;
+    if (kills.previous + kills.current >= killsUntil) return worker;
     await Promise.race([pause(onPostgres ? 1000 + Math.random() * 3000 : 300 + Math.random() * 1200), exited]);
     if (worker.exitCode !== null) violations.push(`a worker of the ${release} release ended by itself`);
     worker.kill("SIGKILL");
@@ -135,17 +171,38 @@ async function stopped(worker: ChildProcess): Promise<void> {
   await exited;
 }
 
-/** Sends messages until it is stopped. Returns the messages with their sessions. */
-async function talking(sessions: Runtime, signal: AbortSignal): Promise<ReadonlyMap<string, string>> {
-  const sent = new Map<string, string>();
-  for (let count = 0; !signal.aborted; count += 1) {
+/** Sends messages until it is stopped, and adds them to `sent` with their sessions. */
+async function talking(sessions: Runtime, sent: Map<string, string>, signal: AbortSignal): Promise<void> {
+  for (let count = sent.size; !signal.aborted; count += 1) {
     const id = ids[count % ids.length] ?? "";
     const [text, key] = [`message ${count}`, `key ${count}`];
     await sessions.send(id, text, { key });
     sent.set(text, id);
     await pause(100 + Math.random() * 200);
   }
-  return sent;
+}
+
+async function framesIn(storage: HostStorage): Promise<number> {
+  const [frames = []] = await storage.read([{ table: "frames", prefix: [] }]);
+  return frames.length;
+}
+
+/** Finalizes the database and starts workers again, which are killed too. Returns the number of their frames. */
+async function afterFinalizing(target: string, sent: Map<string, string>): Promise<number> {
+  // A process that runs while the database is finalized continues to write the older format.
+  const { storage, close } = await openStorage(target);
+  const sessions = runtime({ host: storage, engines: { default: slowAgent(null, { window }) }, drive: false });
+  const stop = new AbortController();
+  const talk = talking(sessions, sent, stop.signal);
+  const until = kills.previous + kills.current + laterKills;
+  const workers = await Promise.all(Array.from({ length: workersOfEach }, () => rolling("current", target, until)));
+  stop.abort();
+  await talk;
+  await resting(storage, Date.now() + 180_000);
+  for (const worker of workers) await stopped(worker);
+  const frames = await framesIn(storage);
+  await close();
+  return frames;
 }
 
 async function roll(): Promise<void> {
@@ -153,16 +210,18 @@ async function roll(): Promise<void> {
   const [server] = servers;
   const target = server === undefined ? join(folder, "sessions.db") : await server.createDatabase();
   writeFileSync(log, "");
-  // The previous release creates the database.
-  await stopped(await begin("previous", target));
+  // The previous release creates the database: an empty one gets the newest format.
+  const [founded = "", ...others] = ids;
+  await stopped(await begin("previous", target, founded));
   const { storage, close } = await openStorage(target);
-  const sessions = runtime({ host: storage, engines: { default: slowAgent(null) }, drive: false });
-  for (const id of ids) await sessions.start(`hello ${id}`, { id });
+  const sessions = runtime({ host: storage, engines: { default: slowAgent(null, { window }) }, drive: false });
+  for (const id of others) await sessions.start(`hello ${id}`, { id });
   const stop = new AbortController();
-  const talk = talking(sessions, stop.signal);
+  const sent = new Map<string, string>();
+  const talk = talking(sessions, sent, stop.signal);
   const slots = releases.flatMap((release) => Array.from({ length: workersOfEach }, () => release));
   const workers = await Promise.all(
-    slots.map(async (release) => ({ release, worker: await rolling(release, target) })),
+    slots.map(async (release) => ({ release, worker: await rolling(release, target, wantedKills) })),
   );
   // The rest of the roll: current workers replace those of the previous release.
   const replacements = await Promise.all(
@@ -173,13 +232,19 @@ async function roll(): Promise<void> {
     }),
   );
   stop.abort();
-  const sent = await talk;
+  await talk;
   await resting(storage, Date.now() + 180_000);
   for (const worker of replacements) await stopped(worker);
+  const earlyFrames = await framesIn(storage);
+  if (earlyFrames > 0) violations.push(`${earlyFrames} frames were written before the database was finalized`);
+  const finalized = await finalizeStorage(storage);
+  if (finalized.status !== "finalized") violations.push(`the database was not finalized: ${finalized.status}`);
+  const killsUntilFinal = kills.previous + kills.current;
+  const frames = await afterFinalizing(target, sent);
+  if (frames === 0) violations.push("no frame was written after the database was finalized");
   const lines = readLog(log);
   const greetings = ids.map((id): readonly [string, string] => [`hello ${id}`, id]);
   const { faults, counts } = await faultsOf(sessions, storage, ids, new Map([...greetings, ...sent]));
-  const finalized = await finalizeStorage(storage);
   await close();
   const [again, twice] = [performedAgain(lines), ranTwice(lines)];
   const effectsOf = (release: Release) =>
@@ -200,7 +265,8 @@ async function roll(): Promise<void> {
       `recorded effects run again   ${again.length}`,
       `tools run twice (never)      ${twice.length}`,
       `faults in stored data        ${faults.length}`,
-      `finalize                     ${JSON.stringify(finalized)}`,
+      `finalize                     ${JSON.stringify(finalized)}, after ${killsUntilFinal} kills`,
+      `frames                       before finalize ${earlyFrames}, after it ${frames}; summaries asked for ${lines.filter(({ what }) => what === "summary_began").length}`,
       `time                         ${Math.round((Date.now() - beganAt) / 1000)} s`,
     ].join("\n"),
   );

@@ -1,26 +1,26 @@
 // Shared by the processes of the long test: the log of external effects, the agent, and the storage.
 
-import type { Adapter, Engine, ModelRequest } from "everturn";
+import type { Adapter, ContextPolicy, Engine, ModelRequest } from "everturn";
 import type { ModelEvent } from "everturn/advanced";
 import type { HostStorage } from "everturn/runtime";
 
 import { closeSync, fsyncSync, openSync, readFileSync, writeSync } from "node:fs";
 
-import { engine, tool, assistant } from "everturn";
+import { assistant, engine, messageText, tool } from "everturn";
 import { postgresStorage } from "everturn/postgres";
 import { sqliteStorage } from "everturn/sqlite";
 import Libsql from "libsql";
 
 /** An external effect that a process performed. */
 export type Line = {
-  readonly what: "model_began" | "model_ended" | "tool_began" | "tool_ended";
+  readonly what: "model_began" | "model_ended" | "summary_began" | "tool_began" | "tool_ended";
   readonly pid: number;
   /** When it was performed, in milliseconds of the wall clock. */
   readonly at: number;
   readonly turn: string;
   /**
-   * Identifies the effect within its turn: the length of the history of a model call, or the idempotency key of a tool
-   * call.
+   * Identifies the effect within its turn: the step of the session for a model call, which counts its replies, or the
+   * idempotency key of a tool call.
    */
   readonly effect: string;
   /** The attempt, unique over all processes. */
@@ -89,10 +89,18 @@ const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve,
 /** A text delta contains the time at which it was emitted, so that the reader can compute its latency. */
 export const stampedWord = /(\d{13})\.\d+ /g;
 
+/** The step of a session that a request continues: one more than the newest reply says (`ending`). */
+function stepOf({ messages }: ModelRequest): number {
+  const newest = messages.findLast(({ role }) => role === "assistant");
+  const [, step] = /^step (\d+): /.exec(newest === undefined ? "" : messageText(newest)) ?? [];
+  return step === undefined ? 1 : Number(step) + 1;
+}
+
 /**
  * An agent that answers each message with text, two tool calls, and more text, slowly enough to be killed in between.
+ * `contextPolicy`: it also writes summaries.
  */
-export function slowAgent(log: WorldLog | null): Engine {
+export function slowAgent(log: WorldLog | null, contextPolicy?: ContextPolicy): Engine {
   const nonces = { count: 0 };
   const nonce = () => `${process.pid}-${(nonces.count += 1)}`;
   const makeTool = (name: string, replay: "safe" | "never") =>
@@ -113,10 +121,14 @@ export function slowAgent(log: WorldLog | null): Engine {
     provider: "slow",
     stream: (request, { requestId, signal }) => ({
       async *[Symbol.asyncIterator](): AsyncGenerator<readonly ModelEvent[]> {
-        const line = { turn: requestId, effect: `${request.messages.length}`, nonce: nonce(), tool: null };
-        log?.add({ what: "model_began", ...line });
+        const step = stepOf(request);
+        const line = { turn: requestId, effect: `${step}`, nonce: nonce(), tool: null };
+        const last = request.messages.at(-1);
+        const isSummary = last?.role === "user" && messageText(last).includes("replaced by a summary");
+        log?.add({ what: isSummary ? "summary_began" : "model_began", ...line });
         yield [{ type: "message_started", message: assistant("") }];
-        let text = "";
+        let text = `step ${step}: `;
+        yield [{ type: "text_delta", id: null, delta: text }];
         for (let count = 5 + Math.floor(Math.random() * 8); count > 0; count -= 1) {
           await pause(4 + Math.random() * 12);
           signal.throwIfAborted();
@@ -124,22 +136,21 @@ export function slowAgent(log: WorldLog | null): Engine {
           text += delta;
           yield [{ type: "text_delta", id: null, delta }];
         }
-        log?.add({ what: "model_ended", ...line });
-        yield* ending(request, text);
+        if (!isSummary) log?.add({ what: "model_ended", ...line });
+        yield* ending(!isSummary && last?.role === "user" ? ["note", "pay"] : [], step, text);
       },
     }),
   };
   const tools = [makeTool("note", "safe"), makeTool("pay", "never")];
   // A session that gets many messages has long turns.
-  return engine({ adapter, model: "slow:m", tools, options: { maxTurns: 1000 } });
+  const policy = contextPolicy === undefined ? {} : { contextPolicy };
+  return engine({ adapter, model: "slow:m", tools, options: { maxTurns: 1000 }, ...policy });
 }
 
-function* ending(request: ModelRequest, text: string): Generator<readonly ModelEvent[]> {
-  const last = request.messages.at(-1);
-  const works = last?.role === "user";
-  const calls = works ? ["note", "pay"] : [];
+/** The end of a reply with calls of these tools. */
+function* ending(calls: readonly string[], step: number, text: string): Generator<readonly ModelEvent[]> {
   for (const name of calls) {
-    const id = `${name}-${request.messages.length}`;
+    const id = `${name}-${step}`;
     yield [
       { type: "tool_call_started", id, name, providerExecuted: false },
       {
@@ -158,7 +169,7 @@ function* ending(request: ModelRequest, text: string): Generator<readonly ModelE
     {
       type: "message_completed",
       message: assistant(text),
-      finishReason: works ? "tool_calls" : "stop",
+      finishReason: calls.length > 0 ? "tool_calls" : "stop",
       rawFinishReason: null,
       requestId: null,
       responseId: null,

@@ -70,6 +70,31 @@ export const mutations: readonly Mutation[] = [
     }),
   },
   {
+    name: "frame-not-stored",
+    rule: "frames",
+    wrap: writing((batch) => ({ ...batch, puts: batch.puts.filter(({ table }) => table !== "frames") })),
+  },
+  {
+    name: "frame-separates-calls-from-results",
+    source: {
+      file: "core/kernel/history/framed-history.ts",
+      replacements: [["    if (openCalls === 0) cut = index + 1;\n", "    cut = index + 1;\n"]],
+    },
+  },
+  {
+    name: "frame-without-the-newest-message",
+    rule: "history",
+    source: {
+      file: "core/kernel/history/framed-history.ts",
+      replacements: [
+        [
+          "  if (newest !== null && newest < to && !positions.includes(newest)) positions.push(newest);\n",
+          "  void newest;\n",
+        ],
+      ],
+    },
+  },
+  {
     name: "no-start-mark",
     wrap: writing((batch) => ({
       ...batch,

@@ -8,16 +8,20 @@
 // its first model call. The plan of a child turn follows from the seed and from that name. It may wait for an approval
 // or a result, and may itself run a child turn.
 //
+// An agent with a context policy (`compacts`) is also asked for summaries: `summary 7.1` is the summary before the model
+// call `7.1`. A frame may stand for the replies to the newest plan, so the step then follows from the newest reply.
+//
 // Every execution of an effect has a number of its own, which is in the text of the reply or in the result of the tool
 // (`executionIn`). So the oracles can tell which execution was recorded, and the texts of two attempts differ.
 
 import type { FakeScript } from "../../core/adapters/internal.ts";
-import type { Adapter, Engine, Tool } from "../../core/engine/internal.ts";
+import type { Adapter, ContextPolicy, Engine, Tool } from "../../core/engine/internal.ts";
 import type { ModelRequest, ReplayPolicy } from "../../core/model/internal.ts";
 import type { SimulatedProcess } from "./process.ts";
 
 import { fake } from "../../core/adapters/internal.ts";
 import { agentTool, engine, tool } from "../../core/engine/internal.ts";
+import { summaryPrompt } from "../../core/kernel/internal.ts";
 import { messageText } from "../../core/model/internal.ts";
 import { randomStream } from "./random.ts";
 
@@ -59,8 +63,10 @@ export type EffectBegin =
       readonly type: "model";
       readonly name: string;
       readonly turn: string;
-      /** The texts of the user messages in the request. */
+      /** The texts of the user messages in the request, without those that are no messages of the session. */
       readonly seen: readonly string[];
+      /** A call of the request that has no result in it, or a result without its call; `null`: there is none. */
+      readonly unpaired: string | null;
     }
   | {
       readonly type: "tool";
@@ -81,8 +87,19 @@ export type AgentContext = {
   readonly began: (process: SimulatedProcess, effect: EffectBegin) => number;
   /** Whether model calls and tools fail. */
   readonly hasFaults: () => boolean;
+  /** The engine has a context policy with a small window. */
+  readonly compacts: boolean;
   /** Ends the process at once. Another one starts later. */
   readonly crash: () => void;
+};
+
+/** A window that a few turns fill. */
+const contextPolicy: ContextPolicy = {
+  window: 1000,
+  reserve: 100,
+  keepRecent: 40,
+  prune: { at: 0.3, keep: 10 },
+  compact: { at: 0.35 },
 };
 
 /** The engine of one process. */
@@ -107,6 +124,7 @@ export function simulatedAgent(context: AgentContext): Engine {
     agentTool({ name: "delegate", description: "Runs a child turn.", engine: engine({ ...settings, tools }) });
   return engine({
     ...settings,
+    ...(context.compacts ? { contextPolicy } : {}),
     tools: [
       look,
       pay,
@@ -125,9 +143,10 @@ function simulatedModel({ seed, process, began, hasFaults }: AgentContext): Adap
     provider: "simulated",
     async *stream(request, call) {
       await call.beforeRequest?.();
-      const { name, calls } = replyTo(request, seed);
-      const seen = request.messages.flatMap((message) => (message.role === "user" ? [messageText(message)] : []));
-      const execution = began(process, { type: "model", name, turn: call.requestId, seen });
+      const { name, calls, isSummary } = replyTo(request, seed);
+      const seen = userTexts(request).filter((text) => !isFrame(text) && !isSummaryPrompt(text));
+      const unpaired = unpairedCall(request);
+      const execution = began(process, { type: "model", name, turn: call.requestId, seen, unpaired });
       const random = randomStream(seed, `model ${name} ${execution}`);
       const fault = hasFaults() && random.chance(0.15) ? random.pick(["busy", "busy", "cut", "cut", "refused"]) : null;
       const ms = durationOf(seed, name);
@@ -135,19 +154,20 @@ function simulatedModel({ seed, process, began, hasFaults }: AgentContext): Adap
         { type: "delay", ms: Math.ceil(ms / 2) },
         ...(fault === "busy" ? [{ type: "error", reason: "rate_limited", retryable: true } as const] : []),
         ...(fault === "refused" ? [{ type: "error", reason: "invalid_request" } as const] : []),
-        { type: "text", text: `Reply ${name} ${markOf(execution)} ` },
+        { type: "text", text: `${isSummary ? "The" : "Reply"} ${name} ${markOf(execution)} ` },
         { type: "delay", ms: Math.ceil(ms / 2) },
         ...(fault === "cut" ? [{ type: "cut" } as const] : []),
         { type: "text", text: "is complete." },
         ...calls,
       ];
-      yield* fake({ provider: "simulated", script, usage: { inputTokens: 10, outputTokens: 5 } }).stream(request, call);
+      const usage = { inputTokens: Math.ceil(JSON.stringify(request.messages).length / 4), outputTokens: 5 };
+      yield* fake({ provider: "simulated", script, usage }).stream(request, call);
     },
   };
 }
 
 function simulatedTool(
-  { seed, process, began, hasFaults, crash }: AgentContext,
+  { seed, process, began, hasFaults, compacts, crash }: AgentContext,
   name: string,
   replay: ReplayPolicy,
   { needsApproval = false }: { readonly needsApproval?: boolean } = {},
@@ -177,7 +197,7 @@ function simulatedTool(
         await new Promise(() => undefined);
       }
       if (name === "look" && hasFaults() && random.chance(0.1)) throw new Error(`${id} failed ${markOf(execution)}`);
-      return `${name} ${id} ${markOf(execution)}`;
+      return `${name} ${id} ${markOf(execution)}${compacts ? ` ${"and so on ".repeat(30)}` : ""}`;
     },
   });
 }
@@ -190,6 +210,11 @@ function planNumber(text: string): string | null {
 /** The name of the model call that gave a reply; `null`: the text is no reply of the simulated model. */
 export function replyName(text: string): string | null {
   return /^Reply ([\d.]+) /.exec(text)?.[1] ?? null;
+}
+
+/** The name of the model call that gave a summary; `null`: the text is no summary of the simulated model. */
+export function summaryName(text: string): string | null {
+  return /^The (summary [\d.]+) /.exec(text)?.[1] ?? null;
 }
 
 /** The number of the execution that made a text; `null`: the text has none. */
@@ -213,12 +238,21 @@ function durationOf(seed: number, name: string): number {
   return random.chance(0.15) ? random.whole(400, 1200) : random.whole(1, 60);
 }
 
-function replyTo({ messages }: ModelRequest, seed: number): { readonly name: string; readonly calls: FakeScript } {
+type Reply = { readonly name: string; readonly calls: FakeScript; readonly isSummary: boolean };
+
+function replyTo({ messages }: ModelRequest, seed: number): Reply {
+  const last = messages.at(-1);
+  const isSummary = last?.role === "user" && isSummaryPrompt(messageText(last));
   const at = messages.findLastIndex((message) => message.role === "user" && planNumber(messageText(message)) !== null);
   const planMessage = messages[at];
   const text = planMessage === undefined ? "#0 " : messageText(planMessage);
   const plan = planNumber(text) ?? "0";
-  const step = messages.slice(at + 1).filter(({ role }) => role === "assistant").length;
+  const replies = messages.slice(at + 1).filter(({ role }) => role === "assistant");
+  // A frame may stand for the first replies.
+  const isFramed = messages.some((message) => message.role === "user" && isFrame(messageText(message)));
+  const newest = replies.findLast((message) => replyName(messageText(message)) !== null);
+  const step =
+    !isFramed || newest === undefined ? replies.length : stepAfter(plan, replyName(messageText(newest)) ?? "");
   const name = `${plan}.${step}`;
   const words = (text.replace(/^#[\d.]+ /, "").split(";")[step] ?? "").split(" ").filter((word) => word !== "");
   const calls = words.map((called, index) => {
@@ -226,7 +260,36 @@ function replyTo({ messages }: ModelRequest, seed: number): { readonly name: str
     const args = called === "delegate" ? { task: `#${id} ${childPlanOf(seed, id)}` } : { id };
     return { type: "tool_call", name: called, id, arguments: args } as const;
   });
-  return { name, calls };
+  return isSummary ? { name: `summary ${name}`, calls: [], isSummary } : { name, calls, isSummary };
+}
+
+/** The step of a plan after the reply of a name; the first one if it replies to another plan. */
+function stepAfter(plan: string, reply: string): number {
+  return reply.startsWith(`${plan}.`) ? Number(reply.slice(plan.length + 1)) + 1 : 0;
+}
+
+/** The message in place of the oldest ones of a session. */
+function isFrame(text: string): boolean {
+  return /^\[(?:Summary of the earlier|\d+ earlier messages)/.test(text);
+}
+
+function isSummaryPrompt(text: string): boolean {
+  return text.startsWith(summaryPrompt);
+}
+
+function userTexts({ messages }: ModelRequest): readonly string[] {
+  return messages.flatMap((message) => (message.role === "user" ? [messageText(message)] : []));
+}
+
+/** A call of a request without a result after it, or a result without a call before it; `null`: there is none. */
+function unpairedCall({ messages }: ModelRequest): string | null {
+  const open = new Set<string>();
+  for (const message of messages) {
+    if (message.role === "assistant") for (const { id } of message.toolCalls) open.add(id);
+    if (message.role === "tool" && !open.delete(message.toolCallId)) return `the result of ${message.toolCallId}`;
+  }
+  const [call] = open;
+  return call === undefined ? null : `the call ${call}`;
 }
 
 /**

@@ -24,10 +24,10 @@
 //        while no other process claims the session, unless it hands the session over
 //   K5   a turn that has ended does not change
 //   mixed  all journal rows of an epoch are of one process, and the epochs of a turn do not decrease
-//   history  a model sees the messages of its session only
+//   history  a model sees the messages of its session only, and every call with its result
 //   replay  a turn is parked for its takeovers only: every process can replay every journal
 //
-// `stored-checks.ts` has the oracles of keys, inputs, records of child turns, forks and the index of work.
+// `stored-checks.ts` has the oracles of keys, inputs, records of child turns, forks, frames and the index of work.
 //
 // Lost writes: after a power loss the leases are those of the last lasting write; all else that was stored must still
 // be there. After a failover to an older copy the model is read again from the storage (`failedOver`), and only
@@ -42,7 +42,7 @@ import type { SimulatedProcess } from "./process.ts";
 import type { World } from "./world.ts";
 
 import { epochOf, readValue } from "../../durable/internal.ts";
-import { executionIn, replyName } from "./agent.ts";
+import { executionIn, replyName, summaryName } from "./agent.ts";
 import { networkError } from "./process.ts";
 import { nameOfKey, rowOf } from "./rows.ts";
 import { StoredChecks } from "./stored-checks.ts";
@@ -136,7 +136,7 @@ export class Observer {
   readonly violations: string[] = [];
   /** By name (`nameOfKey`). */
   readonly sessions = new Map<string, ObservedSession>();
-  readonly counts = { writes: 0, effects: 0, takeovers: 0, parked: 0, events: 0 };
+  readonly counts = { writes: 0, effects: 0, takeovers: 0, parked: 0, events: 0, frames: 0 };
   /** The clock of the storage minus the true time, in milliseconds. */
   storageSkewMs = 0;
   /** When the clock of the storage jumped last, or it lost renewals of leases, in true time. */
@@ -520,6 +520,11 @@ export class Observer {
       const name = replyName(text);
       if (name !== null) this.#recorded(writer, session, name, text);
     }
+    if (response.type === "compacted") {
+      const name = summaryName(response.summary);
+      if (name === null) this.violation(`frames: ${where} has the summary ${JSON.stringify(response.summary)}`);
+      else this.#recorded(writer, session, name, response.summary);
+    }
     if (response.type === "tool_returned" && effect !== null) {
       const id = callIdOf(JSON.parse(effect));
       if (id !== null) this.#recorded(writer, session, id, JSON.stringify(response));
@@ -647,6 +652,12 @@ export class Observer {
       this.#toolKeys.set(effect.key, call);
       if (other !== call) this.violation(`forks: the calls ${other} and ${call} have one idempotency key`);
     } else if (holds && effect.turn === turn && session.turns.get(turn)?.status === "running") {
+      if (/^(?:summary )?0\./.test(effect.name)) {
+        this.violation(`history: model call ${effect.name} of ${name} has no message of a client`);
+      }
+      if (effect.unpaired !== null) {
+        this.violation(`history: model call ${effect.name} of ${name} has ${effect.unpaired} alone`);
+      }
       const entries = [...session.entries.values()];
       const strange = effect.seen.find((text) => !entries.some((entry) => entry.includes(JSON.stringify(text))));
       if (strange !== undefined) {

@@ -132,6 +132,8 @@ export type SimulationScript = {
   readonly networkFaults: boolean;
   /** Model calls fail or are cut off, tools fail, and the tool `crash` ends its process. */
   readonly effectFaults: boolean;
+  /** The engine has a context policy: old messages are replaced by summaries. */
+  readonly compacts: boolean;
   readonly operations: readonly Operation[];
   readonly faults: readonly Fault[];
 };
@@ -168,6 +170,7 @@ export function scriptOf(seed: number, operations: number, extra: readonly Extra
   const knowsEnded = random.chance(0.3);
   // Numbers of a stream of their own: a script has the same other parts with and without these faults.
   const others = randomStream(seed, "extra faults");
+  const compacts = randomStream(seed, "context").chance(0.4);
   const hasFailover = !isCalm && others.chance(0.5) && extra.includes("failover");
   return {
     seed,
@@ -178,6 +181,7 @@ export function scriptOf(seed: number, operations: number, extra: readonly Extra
     maxTakeovers: random.pick([2, 3, 5]),
     networkFaults: !isCalm && random.chance(0.7),
     effectFaults: !isCalm && random.chance(0.6),
+    compacts,
     operations: calls.sort((left, right) => left.atMs - right.atMs),
     faults: [...faults, ...(hasFailover ? [failover(others, lengthMs)] : [])].sort(
       (left, right) => left.atMs - right.atMs,
@@ -263,7 +267,7 @@ function failover(random: Random, lengthMs: number): Fault {
 /** The script for people, one line for each operation and fault. */
 export function linesOf(script: SimulationScript): readonly string[] {
   const { processes, knowsEnded, mistakesEnded, farClocks, maxTakeovers } = script;
-  const { networkFaults, effectFaults, operations, faults } = script;
+  const { networkFaults, effectFaults, compacts, operations, faults } = script;
   const called = operations.map(({ atMs, verb, session, process, plan, call, number }) => ({
     atMs,
     line: `client calls ${verb} of ${nameOfSession(session)} at process ${process}${call === number ? "" : " again"}${hasMessage(verb) ? ` with the message ${JSON.stringify(plan)}` : ""}`,
@@ -279,6 +283,7 @@ export function linesOf(script: SimulationScript): readonly string[] {
     `at most ${maxTakeovers} takeovers without progress`,
     `${networkFaults ? "with" : "without"} network faults`,
     `${effectFaults ? "with" : "without"} failing models and tools`,
+    ...(compacts ? ["with summaries of old messages"] : []),
   ];
   return [
     settings.join(", "),

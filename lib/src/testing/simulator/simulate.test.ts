@@ -40,6 +40,12 @@ describe("[lash 96] simulate", { timeout: 120_000 }, () => {
     },
   );
 
+  test("replaces old messages by frames in some seeds", async () => {
+    const { violations, counts } = await simulate({ seed: 18, storage });
+    expect(violations).toEqual([]);
+    expect(counts["frames"]).toBeGreaterThan(0);
+  });
+
   test.each([
     [{ seed: Number.NaN }, "seed must be a whole number"],
     [{ seed: 1.5 }, "seed must be a whole number"],

@@ -62,7 +62,7 @@ export type SimulationReport = {
   readonly violations: readonly string[];
   /**
    * Numbers of the run: `events` of the scheduler, `verbs` that reached a process, applied `writes`, begun `effects`,
-   * `takeovers`, `parked` turns, `received` stored events, `messages` sent.
+   * `takeovers`, `parked` turns, `received` stored events, `messages` sent, `frames` stored.
    */
   readonly counts: { readonly [name: string]: number };
   /** How often each verb was answered, by answer, such as `reply conflict`. */
@@ -261,7 +261,7 @@ class Simulation {
     await this.#calm(clients);
     await this.#finalChecks(real);
     for (const process of this.#processes) process.kill();
-    const { writes, effects, takeovers, parked, events } = this.#observer.counts;
+    const { writes, effects, takeovers, parked, events, frames } = this.#observer.counts;
     const messages = this.#messages.length;
     return {
       seed,
@@ -275,6 +275,7 @@ class Simulation {
         parked,
         received: events,
         messages,
+        frames,
       },
       answers: Object.fromEntries(this.#answers),
       script: linesOf(this.#script),
@@ -287,7 +288,7 @@ class Simulation {
    * worker, most of the time.
    */
   #boot(place: number): Server {
-    const { seed, knowsEnded, mistakesEnded, farClocks, maxTakeovers, effectFaults } = this.#script;
+    const { seed, knowsEnded, mistakesEnded, farClocks, maxTakeovers, effectFaults, compacts } = this.#script;
     if (this.#shared === null) throw new Error("the storage is not open");
     const name = `p${place}.${(this.#booted += 1)}`;
     const random = randomStream(seed, `process ${name}`);
@@ -305,6 +306,7 @@ class Simulation {
       process,
       began: this.#observer.began,
       hasFaults: () => effectFaults && !this.#isCalm,
+      compacts,
       crash: () => this.#replace(process, random.whole(50, 500)),
     });
     const sessions = runtime({
@@ -543,6 +545,7 @@ class Simulation {
       process: checker,
       began: () => 0,
       hasFaults: () => false,
+      compacts: this.#script.compacts,
       crash: () => undefined,
     });
     const all = runtime({ host: real, engines: { default: agent }, clock: checker.clock, drive: false, live: false });

@@ -10,6 +10,8 @@
 //            recorded; records that a conversation inside a call is replayed from are not replaced
 //   forks    a fork has the first messages of its origin, no event and no decision; its batch writes nothing of the
 //            origin
+//   frames   a frame is written once, in the batch that records its summary, and stands for more messages than the one
+//            before it; each of their calls has its result among them
 //   due      an open turn has its row in `work`, and is due at once when its lease is released. The batch that ends or
 //            parks it removes the row, unless a worker has moved it meanwhile. A worker removes older rows
 
@@ -42,6 +44,8 @@ type Stored = {
   isMoved: boolean;
   readonly due: Set<number>;
   isFork: boolean;
+  /** The position of the newest frame; 0: there is none. */
+  framedTo: number;
 };
 
 /** How much later than now a released turn may be due, in milliseconds. */
@@ -78,6 +82,7 @@ export class StoredChecks {
       if (put.table === "accepted") this.#key(put);
       if (put.table === "records") this.#record(writer, put);
     }
+    this.#frame(batch);
     this.#due(writer, batch);
   }
 
@@ -98,6 +103,7 @@ export class StoredChecks {
       isMoved: false,
       due: new Set(),
       isFork: false,
+      framedTo: 0,
     };
     this.#sessions.set(name, stored);
     return stored;
@@ -220,6 +226,54 @@ export class StoredChecks {
       this.#observer.violation(
         `Q10: the child turn ${at}/${index ?? ""} in ${name} was begun without a recorded answer`,
       );
+    }
+  }
+
+  // Frames.
+
+  /** Called before the observer has the messages of the batch, which a frame cannot stand for. */
+  #frame({ puts }: Batch): void {
+    const frames = puts.filter(({ table }) => table === "frames");
+    const responses = puts.flatMap((put) => {
+      const item = put.table === "journal" ? readValue("journal", rowOf(put)).item : null;
+      return item?.type === "response" ? [item.response] : [];
+    });
+    if (frames.length === 0 && responses.some(({ type }) => type === "compacted")) {
+      this.#observer.violation("frames: a summary was recorded, and its frame was not written");
+    }
+    for (const put of frames) {
+      const name = nameOfKey(put.key);
+      const stored = this.#of(name);
+      const frame = readValue("frames", rowOf(put));
+      const { to, summary } = frame;
+      const fail = (what: string) => this.#observer.violation(`frames: the frame before ${to} of ${name} ${what}`);
+      this.#observer.counts.frames += 1;
+      if (Number(put.key[2]) !== to) fail(`has the key ${String(put.key[2])}`);
+      // A fork has the newest frame of its origin.
+      const isFork = stored.isFork && stored.framedTo === 0 && !puts.some(({ table }) => table === "journal");
+      if (!isFork && to <= stored.framedTo) fail(`follows the frame before ${stored.framedTo}`);
+      stored.framedTo = to;
+      const makes = responses.some((response) =>
+        summary === null
+          ? response.type === "compaction_failed"
+          : response.type === "compacted" && response.summary === summary,
+      );
+      if (!isFork && !makes) fail("was written without its summary");
+      const { entries } = this.#observer.of(name);
+      const open = new Set<string>();
+      // The messages of a fork are those of its batch.
+      const judged = isFork ? 0 : to;
+      for (let position = 0; position < judged; position += 1) {
+        const value = entries.get(position);
+        if (value === undefined) {
+          fail(`stands for message ${position}, which is not stored`);
+          break;
+        }
+        const message = readValue("entries", rowOf({ table: "entries", key: [], tag: 0, value }));
+        if (message.role === "assistant") for (const { id } of message.toolCalls) open.add(id);
+        if (message.role === "tool") open.delete(message.toolCallId);
+      }
+      if (open.size > 0) fail(`separates the call ${[...open].join(", ")} from its result`);
     }
   }
 

@@ -72,7 +72,7 @@ function firstSentence(root: string, path: string): string | null {
       ?.replaceAll(/^\/\/ /gm, "")
       .trim()
       .replaceAll("\n", " ") ?? "";
-  return (/^.*?[.:](?=\s[A-Z`"(]|$)/.exec(text)?.[0] ?? text).replace(/:$/, ".");
+  return (/^.*?(?:[.](?=\s[A-Z`"(]|$)|:(?=\s[A-Z(]|$))/.exec(text)?.[0] ?? text).replace(/:$/, ".");
 }
 
 function compare(one: string, other: string): number {

@@ -1,5 +1,6 @@
-// The name of a model as its provider knows it. `"openai:gpt-5"` names a provider and a model; the prefix selects an
-// adapter in `providers` and must not reach the provider, which knows no such model.
+// The name of a model as its provider knows it, and the names of the presets of `compatible.ts`. `"openai:gpt-5"` names
+// a provider and a model; the prefix selects an adapter in `providers` and must not reach the provider, which knows no
+// such model.
 //
 // Rules for a name with a colon, by the text before the first one
 //   the adapter's own provider      removed

@@ -17,8 +17,8 @@
 // The batch that starts a turn
 //   checks   version of the session, absence of the idempotency key, absence of the turn, and the lease row if it is
 //            claimed
-//   puts     session row, recent, new messages, start, turn row, pinned configuration (or a check of it), open, due,
-//            the idempotency key, the first event, the lease
+//   puts     session row, recent, new messages, start, turn row, pinned configuration (or a check of it), open, work,
+//            turn times, the idempotency key, the first event, the lease
 //
 // Failure cases
 //   the session has changed      nothing is written, and the verb decides again

@@ -314,10 +314,40 @@ async function readStored(source: ReaderSource, state: ReaderState, turn: string
   return { ...nothing, turn: open ?? "", items, over: over && items.length === 0 };
 }
 
-/** Returns whether a live event belongs to a reply, and not to a tool call or to the delay between two attempts. */
-function isOfReply({ type }: TurnEvent): boolean {
-  return type !== "tool_execution_started" && type !== "tool_progress" && type !== "retry_scheduled";
-}
+/**
+ * Whether an event without text belongs to a reply when it is live, and not to a tool call, to a summary or to the delay
+ * between two attempts. Events that are only recorded are not asked for.
+ */
+const ofReply: { readonly [Type in TurnEvent["type"]]: boolean } = {
+  message_started: true,
+  text_delta: true,
+  text_completed: true,
+  reasoning_delta: true,
+  reasoning_completed: true,
+  tool_call_started: true,
+  tool_call_delta: true,
+  tool_call_completed: true,
+  usage: true,
+  warning: true,
+  message_completed: true,
+  raw_chunk: true,
+  error: true,
+  tool_execution_started: false,
+  tool_progress: false,
+  retry_scheduled: false,
+  compaction_started: false,
+  compaction_ended: false,
+  step_reset: true,
+  tool_execution_completed: false,
+  tool_result_encoded: false,
+  ask_user_requested: false,
+  approval_requested: false,
+  tool_halt: false,
+  turn_started: false,
+  input_accepted: false,
+  step_completed: false,
+  chat_completed: false,
+};
 
 /** The position of one reader, and the rules that turn stored events and live items into its events (Q7). */
 class ReaderState {
@@ -385,7 +415,7 @@ class ReaderState {
     if (order < 0) return;
     if (part === null && event.type !== "step_reset") {
       if (order > 0 && this.#position?.effectId === effectId) yield this.#reset(turn, of);
-      else if (order > 0 && isOfReply(event)) this.#enterAttempt(of);
+      else if (order > 0 && ofReply[event.type]) this.#enterAttempt(of);
       yield { cursor: this.#cursor(), turnId: turn, sequence: null, delta: null, event };
       return;
     }

@@ -1,4 +1,4 @@
-// Reads and writes the values of rows. A value is JSON: `{ version, data }`.
+// Reads and writes the values of rows, and converts those of older releases. A value is JSON: `{ version, data }`.
 //
 // Invariants
 //   1. Every value carries the format version of the release that wrote it, and any later release reads it (S1).

@@ -1,4 +1,5 @@
-// The default projector: builds the request of a model call from the history and the environment of a turn.
+// The default projector: builds the request of a model call from the history and the environment of a turn, and the
+// request of a summary, with its prompt.
 //
 // The request is not stored. It is computed when the effect is performed, and again for a replay or a retry, so the
 // projector must be pure.

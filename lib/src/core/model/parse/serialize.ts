@@ -1,4 +1,4 @@
-// The serializer: stored values in a versioned envelope, `{ "everturn": "session", "version": 4, "data": … }`.
+// The serializer: stored values in a versioned envelope, `{ "everturn": "session", "version": 5, "data": … }`.
 //
 // Theory of operation
 //   The tag `everturn` names the stored type. `version` names the format that wrote the value; any change to a stored

@@ -3,7 +3,7 @@
 
 import type { Manifest } from "../../tools/package/entry-files.ts";
 
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -11,7 +11,8 @@ import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 
 import { bundleDeclarations } from "../../tools/package/bundle-declarations.ts";
-import { entryPoints, inputModules, readManifest } from "../../tools/package/entry-files.ts";
+import { documentFiles, published } from "../../tools/package/documents.ts";
+import { entryPoints, inputModules, readManifest, root } from "../../tools/package/entry-files.ts";
 import { withInferredTypes } from "../../tools/package/inferred-types.ts";
 import { publishedManifest } from "../../tools/package/published-manifest.ts";
 
@@ -75,6 +76,49 @@ describe("the README of the package", () => {
 
   test("has no links to files that are not published", () => {
     expect(readme.match(/\]\((?!https?:|#)[^)]*\)/g) ?? []).toEqual([]);
+  });
+});
+
+describe("the documents of the package", () => {
+  const files = documentFiles();
+  const skill = readFileSync(join(root, "lib/SKILL.md"), "utf8");
+  const linksIn = (text: string) =>
+    [
+      ...text
+        .replaceAll(/^```[^]*?^```$/gm, "")
+        .replaceAll(/`[^`\n]*`/g, "")
+        .matchAll(/\]\((?![a-z]+:)([^)#\s]+)/g),
+    ].map(([, target = ""]) => target);
+
+  test("are every guide and a list of them with one line each", () => {
+    const guides = readdirSync(join(root, "docs/guide")).filter((name) => name.endsWith(".md"));
+    expect(guides.filter((name) => !files.has(`docs/guide/${name}`))).toEqual([]);
+    const list = files.get("llms.txt") ?? "";
+    const unlisted = guides.filter((name) => name !== "README.md" && !list.includes(`](docs/guide/${name}): `));
+    expect(unlisted).toEqual([]);
+  });
+
+  test("link to each other only", () => {
+    const published = new Set([...files.keys(), "SKILL.md", "README.md"]);
+    const texts = new Map([...files, ["SKILL.md", skill]]);
+    const links = [...texts].flatMap(([path, text]) => linksIn(text).map((target) => ({ path, target })));
+    const broken = links.filter(({ path, target }) => !published.has(join(dirname(path), target)));
+    expect(links.length).toBeGreaterThan(100);
+    expect(broken).toEqual([]);
+  });
+
+  test("keep the text of a link that leaves the package, and do not change code", () => {
+    expect(published("See [the types](../reference/README.md#a) and [tools](tools.md#b).\n")).toBe(
+      "See the types and [tools](tools.md#b).\n",
+    );
+    expect(published("```md\n[x](../y.md)\n```\n[x](../y.md)\n")).toBe("```md\n[x](../y.md)\n```\nx\n");
+  });
+
+  test("describe the package to agents: a name and a description of at most 1,024 characters", () => {
+    const [, name, description = ""] = /^---\nname: ([a-z0-9-]+)\ndescription: (.+)\n---\n/.exec(skill) ?? [];
+    expect(name).toBe("everturn");
+    expect(description.length).toBeGreaterThan(40);
+    expect(description.length).toBeLessThanOrEqual(1024);
   });
 });
 

@@ -33,6 +33,7 @@ export async function documentedFiles(): Promise<{
       "SECURITY.md",
       "CHANGELOG.md",
       "lib/README.md",
+      "lib/SKILL.md",
     ].map((name) => join(root, name)),
     // docs/reference repeats the examples of doc comments, which are run from the sources.
     ...(await filesBelow(join(root, "docs"), (name) => name.endsWith(".md"))).filter(

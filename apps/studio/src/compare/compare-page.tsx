@@ -24,8 +24,8 @@ export function ComparePage({ left, right }: { readonly left: string; readonly r
   useTitle("Compare");
   const { client } = useConnection();
   const read = (id: string) => async (signal: AbortSignal) => readMessages(client, id, signal);
-  const ofLeft = useQuery(left === "" ? null : `compare:${left}`, read(left), { everyMs: 3000 });
-  const ofRight = useQuery(right === "" ? null : `compare:${right}`, read(right), { everyMs: 3000 });
+  const ofLeft = useQuery(left === "" ? null : `compare:${left}`, read(left), { live: true });
+  const ofRight = useQuery(right === "" ? null : `compare:${right}`, read(right), { live: true });
   const error = ofLeft.error ?? ofRight.error;
   const comparison = ofLeft.data !== null && ofRight.data !== null ? compareMessages(ofLeft.data, ofRight.data) : null;
   return (
@@ -80,7 +80,7 @@ function Picker({
   readonly choose: (id: string) => void;
 }): ReactNode {
   const { client } = useConnection();
-  const sessions = useQuery("compare:sessions", (signal) => readSessions(client, signal), { everyMs: 10_000 });
+  const sessions = useQuery("compare:sessions", (signal) => readSessions(client, signal), { live: true });
   const { related, others } = choicesFor(sessions.data ?? [], other);
   const isListed = [...related, ...others].some(({ id }) => id === chosen);
   return (

@@ -11,6 +11,7 @@ import { shownTenant, takeTenant } from "../route.ts";
 import { forgetTexts } from "../shell/draft.ts";
 import { forgetLink, logInByLink } from "./link-login.ts";
 import { trackedFetch } from "./online.ts";
+import { startPulse } from "./pulse.ts";
 import { tenantHeaders } from "./tenant-headers.ts";
 
 /** What views need to talk to the server. */
@@ -110,6 +111,7 @@ export function ConnectionProvider({
     () => (server === null ? null : { ...clientsOf(token, shownTenant()), server, logOut }),
     [token, server, logOut],
   );
+  useEffect(() => (connection === null ? undefined : startPulse(connection.client)), [connection]);
   if (connection === null) {
     return render(state, { logIn: setToken, retry: () => setAttempt((count) => count + 1) });
   }

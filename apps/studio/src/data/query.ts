@@ -3,6 +3,8 @@
 
 import { useCallback, useEffect, useState, useSyncExternalStore } from "react";
 
+import { onPulse } from "./pulse.ts";
+
 /** A value of the server. `data` keeps the last value while a new one is read. */
 export type Query<T> = {
   readonly data: T | null;
@@ -24,13 +26,13 @@ const entries = new Map<string, Entry>();
 const maxEntries = 200;
 
 /**
- * Reads `load` under a key and again every `everyMs` milliseconds while the page is visible. The key names everything
- * that `load` depends on; `null`: nothing is read.
+ * Reads `load` under a key, and if it is `live` again when sessions may have changed (pulse.ts). The key names
+ * everything that `load` depends on; `null`: nothing is read.
  */
 export function useQuery<T>(
   key: string | null,
   load: (signal: AbortSignal) => Promise<T>,
-  { everyMs = null }: { readonly everyMs?: number | null } = {},
+  { live = false }: { readonly live?: boolean } = {},
 ): Query<T> {
   const [, setVersion] = useState(0);
   const subscribe = useCallback(
@@ -51,12 +53,8 @@ export function useQuery<T>(
   }, [key]);
   useEffect(() => {
     refresh();
-    if (everyMs === null) return undefined;
-    const timer = setInterval(() => {
-      if (document.visibilityState === "visible") refresh();
-    }, everyMs);
-    return () => clearInterval(timer);
-  }, [refresh, everyMs]);
+    return live ? onPulse(refresh) : undefined;
+  }, [refresh, live]);
   const entry = key === null ? null : (entries.get(key) ?? null);
   const data = isOf<T>(snapshot) ? snapshot : null;
   return { data, error: entry?.error ?? null, isLoading: (entry?.loading ?? null) !== null, refresh };

@@ -2,8 +2,8 @@
 // browsers allow few connections for each server.
 //
 // Theory of operation
-//   While no turn is open, the feed reads the head of the session (without messages) every `idleMs`. While a turn is
-//   open, the feed reads the events of that turn from its first one; the stream ends with the turn, and the head is
+//   While no turn is open, the feed reads the head of the session (without messages) when sessions may have changed
+//   (pulse.ts). While a turn is open, the feed reads the events of that turn from its first one; the stream ends with the turn, and the head is
 //   read again. One `TurnView` folds them; listeners get each event with what it has changed. A listener that
 //   subscribes later gets the events of the open turn from the beginning. A cut stream is resumed by the client; if the
 //   client gives up, because the server is gone for longer, the feed starts it again.
@@ -15,9 +15,11 @@ import type { EverturnClient } from "everturn/client";
 import { TurnView } from "everturn/advanced";
 import { ClientError } from "everturn/client";
 
+import { onPulse } from "./pulse.ts";
 import { publishEvents, seenEvent } from "./session-events.ts";
 
-const idleMs = 1500;
+/** The wait before a turn that is queued is read again. */
+const queuedMs = 1500;
 const retryMs = 2000;
 
 /** The state of a feed. `gone`: there is no such session. */
@@ -115,7 +117,7 @@ class SessionFeed {
         else {
           // A parked turn emits no events; those before it was parked are read once.
           if (turn !== null && this.#events?.turnId !== turn.turnId) await this.#readTurn(turn.turnId, false);
-          await this.#wait(idleMs);
+          await this.#waitForChange();
         }
       } catch (error) {
         if (signal.aborted) return;
@@ -155,7 +157,7 @@ class SessionFeed {
       if (group.length > 0) flush();
     }
     // A turn that is queued behind a limit may end the stream without having begun.
-    if (follow && kept.at(-1)?.event.type !== "chat_completed") await this.#wait(idleMs);
+    if (follow && kept.at(-1)?.event.type !== "chat_completed") await this.#wait(queuedMs);
   }
 
   /**
@@ -183,6 +185,24 @@ class SessionFeed {
     this.#state = state;
     this.#error = error;
     for (const { onState } of this.#listeners) onState?.(state, error);
+  }
+
+  /** Waits until sessions may have changed. */
+  async #waitForChange(): Promise<void> {
+    if (this.#isRefreshing) {
+      this.#isRefreshing = false;
+      return;
+    }
+    await new Promise<void>((resolve) => {
+      const end = (): void => {
+        stop();
+        this.#wake = () => undefined;
+        this.#isRefreshing = false;
+        resolve();
+      };
+      const stop = onPulse(end);
+      this.#wake = end;
+    });
   }
 
   async #wait(ms: number): Promise<void> {

@@ -23,10 +23,10 @@ const parkedOnly = { status: "parked" } as const;
 export function Attention({ limit = 8 }: { readonly limit?: number }): ReactNode {
   const { client } = useConnection();
   const waiting = useQuery(`waiting:${limit}`, (signal) => client.list({ limit, signal, ...waitingOnly }), {
-    everyMs: 3000,
+    live: true,
   });
   const parked = useQuery(`parked:${limit}`, (signal) => client.list({ limit, signal, ...parkedOnly }), {
-    everyMs: 3000,
+    live: true,
   });
   return (
     <>

@@ -47,7 +47,7 @@ export function OverviewPage(): ReactNode {
     `overview:${periodMs}`,
     async (signal) =>
       server.operator ? inspector.overview({ from: Date.now() - periodMs, until: Date.now(), signal }) : null,
-    { everyMs: 5000 },
+    { live: true },
   );
   return (
     <div className="dashboard">

@@ -11,7 +11,7 @@ import { Link } from "../shell/link.tsx";
 
 export function Workers(): ReactNode {
   const { inspector, server } = useConnection();
-  const { data, error } = useQuery("workers", (signal) => inspector.workers({ signal }), { everyMs: 3000 });
+  const { data, error } = useQuery("workers", (signal) => inspector.workers({ signal }), { live: true });
   const now = Date.now();
   return (
     <section className="panel">

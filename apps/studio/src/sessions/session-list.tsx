@@ -25,7 +25,6 @@ import { firstWaitingCall, matchesFilter, pathOf, statusOf, titleOf } from "./se
 import { useSessionCounts } from "./waiting-count.ts";
 
 const pageSize = 50;
-const pollMs = 2000;
 const rowHeight = 57;
 /** The next page is read when the last loaded row is this many rows away. */
 const readAhead = 15;
@@ -368,7 +367,7 @@ function ListSkeleton(): ReactNode {
   );
 }
 
-/** The loaded sessions of a filter: the first page is read again every two seconds, further pages on demand. */
+/** The loaded sessions of a filter: the first page is read again when sessions change, further pages on demand. */
 function useSessions({
   filter,
   engine,
@@ -392,7 +391,7 @@ function useSessions({
     [filter, engine],
   );
   const first = useQuery(`sessions:${filter}:${engine}`, async (signal) => client.list({ ...options, signal }), {
-    everyMs: pollMs,
+    live: true,
   });
   // The list of another filter is not merged into this one.
   const [source, setSource] = useState(options);

@@ -23,7 +23,7 @@ export function useSessionCounts(): { readonly running: Count; readonly waiting:
       };
       return { running: await read("running"), waiting: await read("waiting") };
     },
-    { everyMs: 5000 },
+    { live: true },
   );
   return data;
 }

@@ -99,7 +99,7 @@ function Views(): ReactNode {
 function HostState(): ReactNode {
   const { server, inspector } = useConnection();
   const workers = useQuery("workers", async (signal) => (server.operator ? inspector.workers({ signal }) : []), {
-    everyMs: 5000,
+    live: true,
   });
   const storage = server.storage ?? (server.durability === "durable" ? "durable" : "in memory");
   const count = workers.data === null || !server.operator ? null : workers.data.length;

@@ -261,7 +261,8 @@ export type Runtime = Closeable & {
   /**
    * Creates a session with the messages of this one, or with the first `at` messages, and returns its id.
    * Approvals are not copied while a turn uses them: the call is pending again in the fork. Calls there have
-   * idempotency keys of their own.
+   * idempotency keys of their own. `redo` makes a finished call pending again, to run it with other arguments or to give
+   * it another result.
    */
   readonly fork: (id: string, options?: ForkOptions) => Promise<string>;
   /**

@@ -116,7 +116,7 @@ function replyNumber(messages: ReadonlyMap<number, Message>, base: number, index
 }
 
 /** The index of the message that a place belongs to; `null`: it is not loaded. */
-function messageAt(
+export function messageAt(
   messages: ReadonlyMap<number, Message>,
   length: number,
   { turn: { base } }: TurnTimeline,

@@ -2,6 +2,7 @@
 
 import type { ReactNode } from "react";
 
+import { RunAgainButton } from "../again/run-again-button.tsx";
 import { useConnection } from "../data/connection.tsx";
 import { useEngines } from "../data/engines.ts";
 import { useQuery } from "../data/query.ts";
@@ -73,6 +74,7 @@ export function Inspector({
         }
         actions={
           <>
+            {!isInnerTurn(turn.turnId) && <RunAgainButton timeline={timeline} ordinal={effect.ordinal} />}
             <CopyButton
               label="Copy as curl"
               text={() => curlOf(location.origin, [...path, "effects", `${effect.ordinal}`])}

@@ -11,3 +11,13 @@ export function isObject(value: Json | undefined): value is JsonObject {
 export function isList(value: Json | undefined): value is readonly Json[] {
   return Array.isArray(value);
 }
+
+/** The object of a JSON text; `null`: it is none. */
+export function parsedObject(text: string): JsonObject | null {
+  try {
+    const value: Json = JSON.parse(text);
+    return isObject(value) ? value : null;
+  } catch {
+    return null;
+  }
+}

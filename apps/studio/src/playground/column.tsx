@@ -14,6 +14,7 @@ import { Link } from "../shell/link.tsx";
 import { Markdown } from "../text/markdown.tsx";
 import { optionsOf } from "./column-settings.ts";
 import { runText } from "./run.ts";
+import { ToolChoice } from "./tool-choice.tsx";
 
 export function Column({
   name,
@@ -98,7 +99,6 @@ function Settings({
 }): ReactNode {
   const id = useId();
   const names = (["model", "temperature", "maxTokens", "maxTurns"] as const).filter((field) => allow.includes(field));
-  const offered = settings.tools ?? engine.tools.map(({ name }) => name);
   return (
     <div className="column-form">
       {!allow.includes("model") && !allow.includes("instructions") && (
@@ -136,26 +136,7 @@ function Settings({
         );
       })}
       {allow.includes("activeTools") && engine.tools.length > 0 && (
-        <fieldset>
-          <legend>tools</legend>
-          {engine.tools.map((tool) => (
-            <label key={tool.name} className="check" title={tool.description}>
-              <input
-                type="checkbox"
-                checked={offered.includes(tool.name)}
-                onChange={(event) =>
-                  onChange({
-                    ...settings,
-                    tools: event.target.checked
-                      ? [...offered, tool.name]
-                      : offered.filter((candidate) => candidate !== tool.name),
-                  })
-                }
-              />
-              <span className="mono">{tool.name}</span>
-            </label>
-          ))}
-        </fieldset>
+        <ToolChoice tools={engine.tools} chosen={settings.tools} change={(tools) => onChange({ ...settings, tools })} />
       )}
     </div>
   );

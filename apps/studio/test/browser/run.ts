@@ -26,10 +26,12 @@ import { approvalFlows } from "./flows/approvals.ts";
 import { followFlows } from "./flows/following.ts";
 import { forkFlows } from "./flows/forks-and-runs.ts";
 import { hostFlows } from "./flows/hosts.ts";
+import { idleFlows } from "./flows/idle-page.ts";
 import { keyboardFlows } from "./flows/keyboard.ts";
 import { linkFlows } from "./flows/links-and-copies.ts";
 import { messageFlows } from "./flows/messages.ts";
 import { requestFlows } from "./flows/requests-of-steps.ts";
+import { runAgainFlows } from "./flows/run-again.ts";
 import { storedNoteFlows } from "./flows/stored-notes.ts";
 import { tenantFlows } from "./flows/tenants.ts";
 import { waitingFlows } from "./flows/waiting-calls.ts";
@@ -48,6 +50,8 @@ const flows: readonly Flow[] = [
   ...messageFlows,
   ...followFlows,
   ...requestFlows,
+  ...idleFlows,
+  ...runAgainFlows,
   ...storedNoteFlows,
   ...forkFlows,
   ...linkFlows,

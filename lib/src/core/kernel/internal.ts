@@ -32,4 +32,5 @@ export { canonicalJson } from "../model/internal.ts";
 
 // protocol
 export { outcomeOfText } from "./protocol/ending.ts";
+export { pendingCall } from "./protocol/halts.ts";
 export { storableReply } from "./protocol/reply-message.ts";

@@ -11,9 +11,10 @@ import type { VerbContext } from "../drive/context.ts";
 import type { ExistingSession } from "../drive/session-rows.ts";
 import type { Changes } from "../rows/batch.ts";
 import type { TableName } from "../rows/tables.ts";
+import type { TurnStart } from "../rows/values.ts";
 
 import { nextTask } from "../../core/clock/clock.ts";
-import { appendHistory, startHistory } from "../../core/kernel/internal.ts";
+import { appendHistory, pendingCall, startHistory } from "../../core/kernel/internal.ts";
 import {
   MisuseError,
   parse,
@@ -50,6 +51,12 @@ export type ForkOptions = {
   /** Copies only the first `at` messages. Default: all. */
   readonly at?: number;
   /**
+   * The id of a call of the last copied message. The call waits in the fork as one whose outcome is unknown: a decision
+   * runs it, with other arguments if given, or gives it another result. The answers to the other calls of the message
+   * are copied too. Default: none; a fork cannot end between a call and its result.
+   */
+  readonly redo?: string;
+  /**
    * The largest number of characters that forks of the tenant with this option may copy in one hour, over all processes
    * that share the storage. A fork that would exceed it rejects with `quota_exceeded`. Default: no limit.
    */
@@ -70,7 +77,7 @@ async function forkNow(context: VerbContext, id: string, options: ForkOptions): 
   const { key, head } = original;
   // The copy belongs to the owner of the original, whoever makes it.
   const { length, session, owner } = head;
-  const { at = length, copiedLengthPerHour } = options;
+  const { at = length, redo, copiedLengthPerHour } = options;
   if (!Number.isSafeInteger(at) || at < 0 || at > length) {
     throw new MisuseError(
       "invalid_argument",
@@ -83,11 +90,13 @@ async function forkNow(context: VerbContext, id: string, options: ForkOptions): 
   const counted = copiedLengthPerHour === undefined ? null : await readOne(context.storage, quotaQuery(context.tenant));
   if (copiedLengthPerHour !== undefined) checkCopy(counted, 0, copiedLengthPerHour);
   const { entries } = await loadHistory(context, key, head);
-  const messages = entries.slice(0, at);
+  const redone = redo === undefined ? null : redoneCall(entries, at, redo);
+  const messages = redone === null ? entries.slice(0, at) : [...entries.slice(0, at), ...redone.answers];
   if (copiedLengthPerHour !== undefined) checkCopy(counted, textLength(messages), copiedLengthPerHour);
-  const isComplete = at === length;
+  const isComplete = at === length && redone === null;
   const forked = newSession({
     ...(isComplete ? await withoutApprovals(context, original) : {}),
+    ...(redone === null ? {} : { status: "awaiting_tools", pendingToolCalls: [redone.call] }),
     id: options.id ?? `session-${randomText(10)}`,
     thread: { ...session.thread, messages: [] },
     context: session.context,
@@ -103,7 +112,11 @@ async function forkNow(context: VerbContext, id: string, options: ForkOptions): 
   const now = context.clock.now();
   const history = isComplete ? { entries: messages, length, digest: head.digest } : await historyOfPrefix(messages);
   // An answer uses the options of the turn that made the call, so the fork keeps the start row of that turn.
-  const last = isComplete ? await lastStart(context, original) : null;
+  const last = isComplete
+    ? await lastStart(context, original)
+    : redone === null
+      ? null
+      : await startBefore(context, original, at);
   const start = { table: "starts", key: turnKey(target, forkedStart), tag: 0 } as const;
   const absent = absentSession(await readSession(context, target), forked, now);
   // The fork continues with the engine of the original, also if it ends earlier.
@@ -124,6 +137,33 @@ async function forkNow(context: VerbContext, id: string, options: ForkOptions): 
   if (refusedTable !== null) throw writeConflict(target, refusedTable);
   context.histories.keep(nameOf(target), history);
   return target.session;
+}
+
+/** The call of the last copied message that waits in the fork, and the answers to the other calls of that message. */
+function redoneCall(
+  entries: readonly Message[],
+  at: number,
+  id: string,
+): { readonly call: PendingToolCall; readonly answers: readonly Message[] } {
+  const reply = entries[at - 1];
+  const calls = reply?.role === "assistant" ? reply.toolCalls : [];
+  const call = calls.find((other) => other.id === id);
+  if (call === undefined) {
+    const message = `fork: message ${at} has no call ${JSON.stringify(id)}; at is the number of messages up to the reply that makes the call`;
+    throw new MisuseError("invalid_argument", message, { path: ["redo"] });
+  }
+  const isOther = (message: Message): boolean =>
+    message.role === "tool" && message.toolCallId !== id && calls.some((other) => other.id === message.toolCallId);
+  const next = entries.findIndex((message, index) => index >= at && message.role === "assistant");
+  const answers = entries.slice(at, next === -1 ? undefined : next).filter(isOther);
+  return { call: pendingCall(call, "outcome_unknown"), answers };
+}
+
+/** The start of the turn that was running after the first `at` messages; `null`: it is no longer stored. */
+async function startBefore({ storage }: VerbContext, { key }: ExistingSession, at: number): Promise<TurnStart | null> {
+  const [rows = []] = await storage.read([{ table: "starts", prefix: keyOf(key) }]);
+  const starts = rows.map((row) => readValue("starts", row)).filter(({ base }) => base < at);
+  return starts.toSorted((one, other) => one.base - other.base).at(-1) ?? null;
 }
 
 /**

@@ -105,7 +105,10 @@ test("the verbs that follow from rows have the types of their requests and resul
     (id: string, inputId: string, options?: CallOptions) => Promise<Withdrawn>
   >();
   expectTypeOf<EverturnClient["fork"]>().toEqualTypeOf<
-    (id: string, options?: CallOptions & { readonly id?: string; readonly at?: number }) => Promise<string>
+    (
+      id: string,
+      options?: CallOptions & { readonly id?: string; readonly at?: number; readonly redo?: string },
+    ) => Promise<string>
   >();
   expectTypeOf<Parameters<Inspector["effect"]>>().toEqualTypeOf<
     [id: string, turnId: string, ordinal: number, options?: CallOptions]

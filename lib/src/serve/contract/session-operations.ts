@@ -108,7 +108,11 @@ export const sessionOperations = {
     uses: "nothing",
     answers: nothing({ 204: "The session is deleted." }),
   }),
-  /** Creates a session with the messages of this one, or with the first `at` messages, and returns its id. */
+  /**
+   * Creates a session with the messages of this one, or with the first `at` messages, and returns its id. `redo`: the id
+   * of a call of the last copied message, which waits in the copy: `decide` runs it, with other arguments if given, and
+   * `submitToolResults` gives it another result.
+   */
   fork: post("/sessions/{id}/fork", {
     operationId: "forkSession",
     scope: "write",
@@ -119,6 +123,10 @@ export const sessionOperations = {
       objectSchema({
         id: optionalField(stringSchema, "The id of the new session. Default: a random id."),
         at: optionalField(countSchema, "Copy only the first `at` messages. Default: all."),
+        redo: optionalField(
+          stringSchema,
+          "The id of a call of the last copied message, which waits in the copy for a decision: approve it, with other arguments if given, or give it a result.",
+        ),
       }),
     answers: json("SessionId", { 201: "The id of the new session." }, "id"),
   }),

@@ -43,7 +43,7 @@ export function worldStorage(clock: Clock): WorldStorage {
   worlds += 1;
   if (named === "sqlite") {
     folder ??= temporaryFolder();
-    // Nobody else writes the file. At the default of 25 ms most of the time that a test lets pass would be polls.
+    // No other process writes the file. At the default of 25 ms most of the time that a test lets pass would be polls.
     const pollMs = 60_000;
     return inTurn(sqliteStorage(new Libsql(join(folder, `${worlds}.db`)), { clock, pollMs, synchronous: "normal" }));
   }

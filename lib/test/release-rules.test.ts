@@ -81,17 +81,15 @@ describe("licences", () => {
 });
 
 describe("contents", () => {
+  const documents = ["SKILL.md", "llms.txt", "docs/guide/getting-started.md"];
   const files = [
     "package.json",
     "README.md",
     "LICENSE",
-    "SKILL.md",
-    "llms.txt",
-    "docs/guide/getting-started.md",
     "bin/everturn.js",
     "dist/index.js",
     "dist/licenses.txt",
-  ].concat("studio/index.html", "studio/THIRD-PARTY-LICENSES.txt");
+  ].concat("studio/index.html", "studio/THIRD-PARTY-LICENSES.txt", documents);
 
   it("pass for the files of the build", () => {
     expect(
@@ -102,7 +100,7 @@ describe("contents", () => {
         "studio/assets/index-1-B.js",
         "studio/assets/index-1-B.js.map",
       ]),
-    ).toBe("12 files");
+    ).toBe("15 files");
   });
 
   it.each(["src/index.ts", ".env", "dist/.env", "studio/.stamp", "package.json.workspace"])("fail with %s", (name) => {
@@ -110,7 +108,7 @@ describe("contents", () => {
   });
 
   it("fail without the code", () => {
-    expect(() => checkContents(files.slice(0, 4))).toThrow(
+    expect(() => checkContents([...files.slice(0, 4), ...documents])).toThrow(
       "missing files: dist/index.js, dist/licenses.txt, studio/index.html, studio/THIRD-PARTY-LICENSES.txt",
     );
   });

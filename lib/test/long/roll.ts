@@ -70,8 +70,8 @@ const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve,
 /** The entry points that had the names of an entry point in the previous release, and which names. */
 const formerEntries: { readonly [entry: string]: { readonly [former: string]: readonly string[] } } = {
   everturn: { everturn: ["engine", "tool"], "everturn/model": ["assistant", "messageText"] },
-  "everturn/sqlite": { "everturn/sqlite": ["sqliteStorage"] },
-  "everturn/postgres": { "everturn/postgres": ["postgresStorage"] },
+  "everturn/sqlite": { "everturn/host/sqlite": ["sqliteStorage"] },
+  "everturn/postgres": { "everturn/host/postgres": ["postgresStorage"] },
 };
 
 /** Bundles the worker program for a project. `entries`: where names are that its release has in other entry points. */

@@ -49,9 +49,17 @@ const parts: { readonly [name: string]: Part } = {
     commands: [
       [...source, "apps/cli/test/long/template-page.ts"],
       [...source, "apps/cli/test/long/template.ts"],
-      [...source, "apps/cli/test/long/template-react.ts"],
     ],
   },
+  ...Object.fromEntries(
+    ["react", "hono", "next"].map((template) => [
+      `template-${template}`,
+      {
+        about: `the project of \`everturn init --template ${template}\` in a browser, while its server is stopped or killed`,
+        commands: [[...source, "apps/cli/test/long/template-pages.ts", template]],
+      },
+    ]),
+  ),
   page: {
     about: "a page in React while its server is stopped or killed in the middle of a reply, in a browser",
     commands: [[...source, "apps/cli/test/long/chat-page.ts"]],
@@ -140,7 +148,7 @@ async function runAll(selected: readonly (readonly [name: string, part: Part])[]
   }
   console.log("\n== long tests\n");
   for (const { name, passed, seconds } of rows) {
-    console.log(`${name.padEnd(12)}${passed ? "passed" : "FAILED"}${String(seconds).padStart(7)} s`);
+    console.log(`${name.padEnd(16)}${passed ? "passed" : "FAILED"}${String(seconds).padStart(7)} s`);
   }
   const failed = rows.flatMap(({ name, passed }) => (passed ? [] : [name]));
   if (failed.length === 0) return;
@@ -154,7 +162,7 @@ if (unknown.length > 0) {
   console.error(`There is no part ${unknown.join(", ")}. The parts are ${Object.keys(parts).join(", ")}.`);
   process.exitCode = 2;
 } else if (given.includes("--list")) {
-  for (const [name, { about }] of Object.entries(parts)) console.log(`${name.padEnd(12)}${about}`);
+  for (const [name, { about }] of Object.entries(parts)) console.log(`${name.padEnd(16)}${about}`);
 } else {
   await runAll(Object.entries(parts).filter(([name]) => given.length === 0 || given.includes(name)));
 }

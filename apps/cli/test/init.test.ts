@@ -3,13 +3,14 @@
 
 import { execFile } from "node:child_process";
 import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 
 import { createClient } from "everturn/client";
 import { afterAll, describe, expect, it } from "vitest";
 
+import { templates } from "../src/commands/templates.ts";
 import { packageVersion } from "../src/commands/version.ts";
 import { createPlace, ended, says } from "./harness.ts";
 
@@ -79,6 +80,33 @@ describe("the project of everturn init", () => {
       expect.stringMatching(/already has everturn\.config\.json; nothing was written/),
     ]);
     expect(readdirSync(join(place.folder, "configured"))).toEqual(["everturn.config.json"]);
+  });
+
+  it.each(templates)("(%s) has the files that its scripts and settings name", async (template) => {
+    const folder = join(place.folder, `of ${template}`);
+    const { code } = await place.run(["init", folder, "--template", template]);
+    expect(code).toBe(0);
+    const files = readdirSync(folder, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => relative(folder, join(entry.parentPath, entry.name)));
+    expect(files).toEqual(
+      expect.arrayContaining(["README.md", "everturn.config.ts", "src/agent.ts", "test/agent.test.ts"]),
+    );
+    const read = (file: string) => readFileSync(join(folder, file), "utf8");
+    const { scripts, dependencies, devDependencies } = JSON.parse(read("package.json"));
+    expect(scripts).toMatchObject({ start: expect.any(String), test: expect.any(String), check: "tsc" });
+    // Every package that a file imports is a dependency, and every file that it imports exists.
+    const installed = [...Object.keys(dependencies), ...Object.keys(devDependencies)];
+    for (const file of files.filter((name) => /\.tsx?$/.test(name))) {
+      const imports = [...read(file).matchAll(/(?:\bfrom |\bimport\(|^import )"([^"]+)"/gm)].map(
+        ([, name = ""]) => name,
+      );
+      for (const name of imports.filter((item) => !item.startsWith("node:"))) {
+        if (name.startsWith(".")) expect(files).toContain(join(dirname(file), name));
+        else expect(installed).toContain(/^(?:@[^/]+\/)?[^/]+/.exec(name)?.[0]);
+      }
+    }
+    expect(files.filter((file) => read(file).includes("{{"))).toEqual([]);
   });
 
   it("type-checks, and its test passes", async () => {

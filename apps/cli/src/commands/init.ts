@@ -1,10 +1,9 @@
 // `everturn init`: writes a small project: an agent with one tool, a test with a scripted model, a durable server and a
 // page. `npm create everturn` runs it.
 //
-// A template is a folder of the package (`lib/templates`). `app` has a page without a bundler. The others have its agent and
-// its test, and a page of their own. Files that are settings are built here: package.json
-// names the version of this package, and npm leaves files named `.gitignore` out of packages. Files of the user are
-// never overwritten: if one of the files exists, nothing is written.
+// A template consists of folders of the package (`lib/templates`); templates.ts says which. Files that are settings are
+// built here: package.json names the version of this package, and npm leaves files named `.gitignore` out of packages.
+// Files of the user are never overwritten: if one of the files exists, nothing is written.
 
 import type { CommandContext } from "./context.ts";
 import type { Template } from "./templates.ts";
@@ -18,6 +17,7 @@ import { configFilesIn, findConfig, systemOf, trustConfig } from "@everturn/serv
 import { safeText } from "../terminal/safe-text.ts";
 import { UsageError } from "./context.ts";
 import { exitCodes } from "./exit-codes.ts";
+import { contents } from "./templates.ts";
 import { shellQuote } from "./text.ts";
 import { packageVersion } from "./version.ts";
 
@@ -35,7 +35,7 @@ export async function init({ io, say, out }: CommandContext, request: InitReques
   const files = new Map([
     ["package.json", json(manifest(name, request.everturn ?? `^${packageVersion()}`, request.template))],
     ["tsconfig.json", json(compilerSettings(request.template))],
-    [".gitignore", request.template === "app" ? "node_modules/\ndata/\n" : "node_modules/\ndata/\ndist/\n"],
+    [".gitignore", ["node_modules/", "data/", ...contents[request.template].ignored, ""].join("\n")],
     ...templateFiles(name, request.template),
   ]);
   // A second configuration file would make every command ask which one is meant.
@@ -78,20 +78,20 @@ function write(path: string, text: string): void {
 
 /** The files of a template, by path. */
 function templateFiles(name: string, template: Template): readonly (readonly [path: string, text: string])[] {
-  const shared = filesOf(name, "app").filter(([path]) => template === "app" || /^(?:src|test)\//.test(path));
-  return template === "app" ? shared : [...shared, ...filesOf(name, template)];
+  const agent = template === "app" ? [] : filesOf(name, "app").filter(([path]) => /^(?:src|test)\//.test(path));
+  const files = [...agent, ...contents[template].folders.flatMap((folder) => filesOf(name, folder))];
+  return files.toSorted(([left], [right]) => (left < right ? -1 : 1));
 }
 
-function filesOf(name: string, template: Template): readonly (readonly [path: string, text: string])[] {
-  const root = join(dirname(createRequire(import.meta.url).resolve("everturn/package.json")), "templates", template);
+function filesOf(name: string, folder: string): readonly (readonly [path: string, text: string])[] {
+  const root = join(dirname(createRequire(import.meta.url).resolve("everturn/package.json")), "templates", folder);
   return readdirSync(root, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry): readonly [string, string] => {
       const file = join(entry.parentPath, entry.name);
       const path = relative(root, file).replaceAll("\\", "/");
       return [path, readFileSync(file, "utf8").replaceAll("{{name}}", name)];
-    })
-    .toSorted(([left], [right]) => (left < right ? -1 : 1));
+    });
 }
 
 /** A name that npm accepts, from the name of a folder. */
@@ -107,13 +107,10 @@ function json(value: object): string {
   return `${JSON.stringify(value, null, 2)}\n`;
 }
 
-/** Node removes types without looking at them, so only erasable syntax, and imports with the extension `.ts`. */
 const compilerSettings = (template: Template) => ({
   compilerOptions: {
     target: "ES2023",
-    module: "NodeNext",
-    lib: ["ES2023", "DOM"],
-    ...(template === "app" ? {} : { jsx: "react-jsx" }),
+    ...contents[template].compilerOptions,
     types: ["node"],
     strict: true,
     noEmit: true,
@@ -122,16 +119,9 @@ const compilerSettings = (template: Template) => ({
     verbatimModuleSyntax: true,
     skipLibCheck: true,
   },
-  include: ["everturn.config.ts", "src", "test", ...(template === "app" ? [] : ["page"])],
+  include: ["everturn.config.ts", "src", "test", ...contents[template].checked],
+  exclude: ["node_modules"],
 });
-
-const pageDependencies = {
-  "@ai-sdk/react": "^4.0.167",
-  ai: "^7.0.163",
-  react: "^19.2.0",
-  "react-dom": "^19.2.0",
-  "react-markdown": "^10.1.0",
-} as const;
 
 /**
  * libsql is the SQLite driver; Node 22.13 and later have one of their own. tsx is needed before Node 22.18; its
@@ -139,25 +129,20 @@ const pageDependencies = {
  */
 function manifest(name: string, everturn: string, template: Template): object {
   const config = "--config everturn.config.ts";
+  const { scripts, dependencies, devDependencies } = contents[template];
   return {
     name,
     private: true,
     type: "module",
     scripts: {
-      ...(template === "app" ? {} : { dev: "vite", build: "vite build" }),
-      start: `${template === "app" ? "" : "vite build && "}everturn serve ${config}`,
+      ...scripts,
       chat: `everturn chat ${config}`,
       test: "node --import tsx --test test/agent.test.ts",
       check: "tsc",
       "check:deploy": `everturn replay --open ${config}`,
     },
-    dependencies: { everturn, libsql: "^0.5.29", zod: "^4.6.7", ...(template === "app" ? {} : pageDependencies) },
-    devDependencies: {
-      "@types/node": "^20.19.43",
-      ...(template === "app" ? {} : { "@types/react": "^19.2.0", "@types/react-dom": "^19.2.0", vite: "^8.3.5" }),
-      tsx: "^4.23.15",
-      typescript: "^7.0.2",
-    },
+    dependencies: { everturn, libsql: "^0.5.29", zod: "^4.6.7", ...dependencies },
+    devDependencies: { "@types/node": "^20.19.43", tsx: "^4.23.15", typescript: "^7.0.2", ...devDependencies },
     allowScripts: { esbuild: false },
     engines: { node: ">=20.19" },
   };

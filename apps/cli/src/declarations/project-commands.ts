@@ -18,7 +18,10 @@ const init: Declaration = {
     command
       .argument("[folder]", "the folder of the project; default: this folder", ".")
       .addOption(
-        new Option("--template <name>", "the page: plain JavaScript (app), or React with Vite and the AI SDK (react)")
+        new Option(
+          "--template <name>",
+          "what serves the page: the command (app: plain JavaScript; react: React with Vite and the AI SDK), or a program of your own with the page in React (hono, next)",
+        )
           .choices(templates)
           .default("app"),
       )

@@ -21,3 +21,6 @@ export const server = {
   url: "/",
   token: () => loggedIn.then(() => sessionStorage.getItem(tokenKey) ?? "none"),
 };
+
+/** The studio, which the same server has. */
+export const studio = "/studio/";

@@ -10,7 +10,7 @@ import { chatTransport } from "everturn/react";
 import { useState } from "react";
 import Markdown from "react-markdown";
 
-import { server } from "./server.ts";
+import { server, studio } from "./server.ts";
 
 export type Message = UIMessage<UiMetadata, UiData, UiTools<typeof agent>>;
 type Part = Message["parts"][number];
@@ -39,7 +39,7 @@ export function Chat({ id, loaded }: { id: string; loaded: Message[] }) {
   return (
     <main>
       <header>
-        <a href="/">New chat</a> <a href="/studio/">Studio</a>
+        <a href="/">New chat</a> <a href={studio}>Studio</a>
       </header>
       {messages.map((message) => (
         <article key={message.id} className={message.role}>

@@ -6,7 +6,7 @@
 //   → export type Thread = { /** The messages, oldest first. */ readonly messages: readonly Message[] };
 //
 // `InferUnion` becomes the list of its members, `WordOf` the list of its words, `VerbsOf` the functions of a table of
-// operations (serve/contract/operation.ts): the last type argument but one of each row.
+// operations (serve/contract/operation.ts): `verb` in the types of each row.
 //
 // The package and the API reference contain types that a reader understands without the machinery of
 // core/model/parse/shape.ts. Editors also need it: the language service of TypeScript 7.0 shows no doc comments for
@@ -126,8 +126,10 @@ class InferredTypes {
   #verbs(table: Node): string {
     const edits = properties(table).map((property): Edit => {
       const operation = typeOf(property);
-      const verb = operation === null ? undefined : typeArguments(operation).at(-2);
-      if (verb === undefined) throw new Error(`${this.#path}: ${this.#slice(property)} is not an operation`);
+      const types = operation === null ? [] : typeArguments(operation).flatMap(properties);
+      const member = types.find((type) => keyOf(type) === "verb");
+      const verb = member === undefined ? null : typeOf(member);
+      if (verb === null) throw new Error(`${this.#path}: ${this.#slice(property)} is not an operation`);
       const type = this.#slice(verb)
         .replace(/\?: \((.+)\) \| undefined\) =>/s, "?: $1) =>")
         .replace(" | undefined) =>", ") =>");

@@ -32,8 +32,8 @@
 //   3. Aborting a signal or leaving an iteration ends requests and connections, never a turn (H6).
 //   4. Ids in a URL are percent-encoded segments; `.` and `..` are rejected (path traversal).
 
-import type { Message, SessionView, TurnEnd } from "../../core/model/internal.ts";
-import type { CallOptions, Operation, OperationScope, PathValues, RouteKind } from "../contract/internal.ts";
+import type { Message, SessionView } from "../../core/model/internal.ts";
+import type { CallOptions, Operation, OperationTypes, PathValues } from "../contract/internal.ts";
 import type { SentBody } from "./requests.ts";
 import type { ApiRequest, Sender } from "./sender.ts";
 import type { ClientChat, ClientOptions, ClientTurn, DriveOptions, EverturnClient, WatchOptions } from "./types.ts";
@@ -142,11 +142,11 @@ function textOrMessages(input: Parameters<EverturnClient["start"]>[0]) {
 }
 
 /** Starts a turn. All attempts carry the same idempotency key, so the turn starts once. */
-async function startTurn<Path extends string, Body>(
+async function startTurn<Types extends OperationTypes>(
   sender: Sender,
-  operation: Operation<Path, object, Body, TurnEnd, "turn", OperationScope, TurnEnd, never, RouteKind>,
-  ids: PathValues<Path>,
-  fields: Omit<SentBody<Body>, "options">,
+  operation: Operation<Types>,
+  ids: PathValues<Types["path"]>,
+  fields: Omit<SentBody<Types["body"]>, "options">,
   { key = randomKey(), signal: callerSignal, ...options }: DriveOptions = {},
 ): Promise<ClientTurn> {
   const signal = callerSignal ?? null;

@@ -2,14 +2,11 @@
 
 import type { UserMessage } from "../../core/model/internal.ts";
 import type {
-  AnyOperation,
   CallOptions,
   Operation,
-  OperationScope,
   OperationTable,
+  OperationTypes,
   PathValues,
-  RouteKind,
-  Uses,
   VerbsOf,
 } from "../contract/internal.ts";
 import type { ApiRequest, Sender } from "./sender.ts";
@@ -17,7 +14,7 @@ import type { ClientOptions, UserInput } from "./types.ts";
 
 import { systemClock } from "../../core/clock/clock.ts";
 import { MisuseError } from "../../core/model/internal.ts";
-import { isClientVerb, withoutBody } from "../contract/internal.ts";
+import { isClientVerb } from "../contract/internal.ts";
 import { Backoff, checkedRetry } from "./backoff.ts";
 import { isNotFound } from "./errors.ts";
 import { checkedToken, readJson, readNothing, send } from "./sender.ts";
@@ -92,7 +89,7 @@ export type SentBody<Body> = Body extends object
 
 /** The verbs of the client that follow from a table of the contract. */
 export function verbsOf<Table extends OperationTable>(sender: Sender, table: Table): VerbsOf<Table> {
-  const verbs = Object.entries<AnyOperation>(table).flatMap(([name, operation]) =>
+  const verbs = Object.entries<Operation>(table).flatMap(([name, operation]) =>
     isClientVerb(operation) ? [[name, verbOf(sender, operation)] as const] : [],
   );
   // `VerbsOf` pairs each row with the type of its function, which the compiler cannot infer for one name.
@@ -100,7 +97,7 @@ export function verbsOf<Table extends OperationTable>(sender: Sender, table: Tab
 }
 
 /** The verb of an operation: a function of its path parameters, and of the fields of the request with its options. */
-function verbOf(sender: Sender, operation: AnyOperation) {
+function verbOf(sender: Sender, operation: Operation) {
   const { method, path, answers } = operation;
   const { field } = answers;
   const values = path.split("{").length - 1;
@@ -121,17 +118,17 @@ function verbOf(sender: Sender, operation: AnyOperation) {
 }
 
 /** Sends the request of an operation. `fields`: those of the query or of the body, and the options of the call. */
-export function call<Path extends string, Query, Body, Result>(
+export function call<Types extends OperationTypes>(
   sender: Sender,
-  operation: Operation<Path, Query, Body, Result, Uses, OperationScope, unknown, unknown, RouteKind>,
-  values: PathValues<Path>,
-  fields: (Partial<Query> & SentBody<Body> & CallOptions) | undefined,
-): Promise<Result> {
-  return send(sender, requestOf(operation, values, fields ?? {}), readJson<Result>);
+  operation: Operation<Types>,
+  values: PathValues<Types["path"]>,
+  fields: (Partial<Types["query"]> & SentBody<Types["body"]> & CallOptions) | undefined,
+): Promise<Types["result"]> {
+  return send(sender, requestOf(operation, values, fields ?? {}), readJson<Types["result"]>);
 }
 
 function requestOf(
-  { method, path, body, answers, idempotent }: AnyOperation,
+  { method, path, body, answers, idempotent }: Operation,
   values: readonly unknown[],
   fields: object,
 ): ApiRequest {
@@ -144,6 +141,6 @@ function requestOf(
     repeat: once ? "at_most_once" : "idempotent",
     signal: signal ?? null,
     answers: Object.keys(answers.responses).map(Number),
-    ...(Object.is(body, withoutBody) ? {} : { body: given }),
+    ...(body === undefined ? {} : { body: given }),
   };
 }

@@ -3,7 +3,7 @@
 
 import type { VerbsOf } from "./operation.ts";
 
-import { get, json, post, remove, withoutBody } from "./operation.ts";
+import { get, json, post, remove } from "./operation.ts";
 import { scopes } from "./operation.ts";
 import {
   arraySchema,
@@ -67,7 +67,6 @@ export const adminOperations = {
     summary: "Revokes a key: its next request is refused by every process.",
     uses: "nothing",
     idempotent: "always",
-    body: withoutBody,
     answers: json("StoredKey", { 200: "The key." }),
   }),
   /** A page of the audit log, newest first. */

@@ -2,16 +2,15 @@
 // change this list.
 
 export type {
-  AnyOperation,
   BodyParts,
   CallOptions,
   Operation,
   OperationScope,
   OperationTable,
+  OperationTypes,
   PathNames,
   PathValues,
   ResponseDescription,
-  RouteKind,
   Scope,
   SentFields,
   Uses,
@@ -29,7 +28,7 @@ export type {
   UiTextPart,
 } from "./chat-types.ts";
 export { recoverFailed } from "./recover-failed.ts";
-export { isClientVerb, scopes, withoutBody } from "./operation.ts";
+export { isClientVerb, scopes } from "./operation.ts";
 export type { Completed, KeyView } from "./results.ts";
 export { resultRef } from "./results.ts";
 export { resultSchemas } from "./result-schemas.ts";

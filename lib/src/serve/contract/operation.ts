@@ -79,155 +79,112 @@ export type CallOptions = {
   readonly signal?: AbortSignal;
 };
 
-/**
- * An operation. `Path`, `Query`, `Body`, `Result` and `Value` are the types of its parts; `Verb` is that of the client,
- * or `never`.
- */
-export type Operation<
-  Path extends string,
-  Query,
-  Body,
-  Result,
-  Use extends Uses,
-  Needed extends OperationScope,
-  Value,
-  Verb,
-  Route extends RouteKind,
-> = Fields<Query, Body, Result, Use, Needed, Value, ClientKind, Route> & {
-  readonly method: "GET" | "POST" | "DELETE";
-  /** `{name}` is a path parameter. */
-  readonly path: Path;
-  /** Never set: a type. */
-  readonly verb?: Verb;
-};
-
-/** Whether the verb of the client follows from the row. `own`: the client has code of its own for the operation, or none. */
-type ClientKind = "derived" | "own";
-
-/** Whether the route calls the verb of the runtime, or has a function of its own. */
-export type RouteKind = "verb" | "own";
-
-type Fields<Query, Body, Result, Use, Needed, Value, Client, Route> = Declared<
-  Query,
-  Result,
-  Use,
-  Needed,
-  Value,
-  Client,
-  Route
-> & {
-  /** `withoutBody`: the request has none. */
-  readonly body: (parts: BodyParts) => BodySchema<Body>;
-};
-
-type Declared<Query, Result, Use, Needed, Value, Client, Route> = {
+/** A row of a table. */
+type Row = {
   readonly summary: string;
   /** Default: the name of the row. */
   readonly operationId?: string;
   /** The scope that a caller needs. Without one, the operation does not compile. */
-  readonly scope: Needed;
+  readonly scope: OperationScope;
   /**
    * Concerns other callers or the process: only for operators whose key does not list engines. With the scope `admin`
    * it concerns all tenants: only for operators that name none. Default: false, a caller reaches what belongs to it.
    */
   readonly operator?: boolean;
   /** Default: the query is ignored. */
-  readonly query?: { readonly [N in keyof Query]: QueryField<Query[N]> };
-  readonly answers: Answers<Result, Value>;
+  readonly query?: { readonly [name: string]: QueryField<unknown> };
+  /** Default: the request has none. */
+  readonly body?: (parts: BodyParts) => BodySchema<unknown>;
+  readonly answers: Answers<unknown, unknown>;
   /**
    * Whether a request that is sent twice takes effect once. `key`: by its `Idempotency-Key`. `turn`: if its body names
    * the turn. Default: always, as for what only reads or removes.
    */
   readonly idempotent?: "always" | "key" | "turn" | "never";
   /** Default: `page`. */
-  readonly uses?: Use;
-  /** Default: `derived`, if the operation has no turn, input or stream. */
-  readonly client?: Client;
+  readonly uses?: Uses;
+  /** `own`: the client has code of its own for the operation, or none. */
+  readonly client?: "own";
   /**
-   * `verb`: the route calls the verb of the runtime that has the name of the row. The compiler checks that the types
-   * fit. Default: `own`, a function in serve/http/routes.
+   * The route calls the verb of the runtime that has the name of the row. The compiler checks that the types fit.
+   * Default: a function in serve/http/routes.
    */
-  readonly route?: Route;
+  readonly route?: "verb";
 };
 
-/** Any operation. */
-export type AnyOperation = Operation<
-  string,
-  unknown,
-  unknown,
-  unknown,
-  Uses,
-  OperationScope,
-  unknown,
-  unknown,
-  RouteKind
->;
+/** The types of an operation. */
+export type OperationTypes = {
+  readonly path: string;
+  readonly query: unknown;
+  /** `null`: the request has none. */
+  readonly body: unknown;
+  /** The type of the body of the response. */
+  readonly result: unknown;
+  /** What the verb returns: the result, or a field of it. */
+  readonly value: unknown;
+  readonly uses: Uses;
+  readonly scope: OperationScope;
+  readonly calls: "verb" | null;
+  /** The verb of the client, or `never`. */
+  readonly verb: unknown;
+};
+
+/** An operation: a row with its method and path. */
+export type Operation<Types extends OperationTypes = OperationTypes> = Row & {
+  readonly method: "GET" | "POST" | "DELETE";
+  /** `{name}` is a path parameter. */
+  readonly path: string;
+  /** Never set. */
+  readonly types?: Types;
+};
 
 /** Operations by the names of their verbs. */
-export type OperationTable = { readonly [name: string]: AnyOperation };
+export type OperationTable = { readonly [name: string]: Operation };
 
-/** The body of an operation that has none. */
-export const withoutBody = (): BodySchema<null> => ({ shape: () => null, schema: {} });
+/** The types of a row. As a conditional type, it is written out in declaration files. */
+type TypesOf<Path, Fields> = Fields extends Row
+  ? {
+      readonly path: Path;
+      readonly query: QueryOf<Fields>;
+      readonly body: BodyOf<Fields>;
+      readonly result: Fields["answers"] extends Answers<infer Result, unknown> ? Result : never;
+      readonly value: ValueOf<Fields>;
+      readonly uses: UsesOf<Fields>;
+      readonly scope: Fields["scope"];
+      readonly calls: Fields extends { readonly route: "verb" } ? "verb" : null;
+      readonly verb: ClientVerb<Path, Fields>;
+    }
+  : never;
 
-export function get<
-  const Path extends string,
-  Result,
-  Value,
-  const Needed extends OperationScope,
-  Use extends Uses = "page",
-  Query = object,
-  const Client extends ClientKind = "derived",
-  const Route extends RouteKind = "own",
->(
+type QueryOf<Fields> = Fields extends { readonly query: infer Query }
+  ? { readonly [Name in keyof Query]: Query[Name] extends QueryField<infer T> ? T : never }
+  : object;
+type BodyOf<Fields> = Fields extends { readonly body: (parts: BodyParts) => BodySchema<infer Body> } ? Body : null;
+type ValueOf<Fields extends Row> = Fields["answers"] extends Answers<unknown, infer Value> ? Value : never;
+type UsesOf<Fields> = Fields extends { readonly uses: infer Use extends Uses } ? Use : "page";
+
+/** Fields that a row does not have. */
+type Unknown<Fields> = { readonly [Name in Exclude<keyof Fields, keyof Row>]: never };
+
+export function get<const Path extends string, const Fields extends Row>(
   path: Path,
-  fields: Declared<Query, Result, Use, Needed, Value, Client, Route>,
-): Operation<Path, Query, null, Result, Use, Needed, Value, ClientVerb<Path, Query, null, Value, Use, Client>, Route> {
-  return { ...fields, method: "GET", path, body: withoutBody };
+  fields: Fields & Unknown<Fields>,
+): Operation<TypesOf<Path, Fields>> {
+  return { ...fields, method: "GET", path };
 }
 
-export function post<
-  const Path extends string,
-  Result,
-  Value,
-  Body,
-  const Needed extends OperationScope,
-  Use extends Uses,
-  const Client extends ClientKind = "derived",
-  const Route extends RouteKind = "own",
->(
+export function post<const Path extends string, const Fields extends Row & Required<Pick<Row, "uses" | "idempotent">>>(
   path: Path,
-  fields: Fields<object, Body, Result, Use, Needed, Value, Client, Route> & {
-    readonly uses: Use;
-    readonly idempotent: string;
-  },
-): Operation<
-  Path,
-  object,
-  Body,
-  Result,
-  Use,
-  Needed,
-  Value,
-  ClientVerb<Path, object, Body, Value, Use, Client>,
-  Route
-> {
+  fields: Fields & Unknown<Fields>,
+): Operation<TypesOf<Path, Fields>> {
   return { ...fields, method: "POST", path };
 }
 
-export function remove<
-  const Path extends string,
-  Result,
-  Value,
-  const Needed extends OperationScope,
-  Use extends Uses = "page",
-  Query = object,
-  const Client extends ClientKind = "derived",
-  const Route extends RouteKind = "own",
->(
+export function remove<const Path extends string, const Fields extends Row>(
   path: Path,
-  fields: Declared<Query, Result, Use, Needed, Value, Client, Route>,
-): Operation<Path, Query, null, Result, Use, Needed, Value, ClientVerb<Path, Query, null, Value, Use, Client>, Route> {
-  return { ...fields, method: "DELETE", path, body: withoutBody };
+  fields: Fields & Unknown<Fields>,
+): Operation<TypesOf<Path, Fields>> {
+  return { ...fields, method: "DELETE", path };
 }
 
 /**
@@ -319,19 +276,24 @@ export type PathValues<Path extends string> = string extends Path
 export type SentFields<Query, Body> = Body extends null ? Partial<Query> : Body;
 
 /**
- * A verb of the client that follows from its row: path parameters, then the fields of the request. Its result is a
- * conditional type so that the compiler writes it out in declaration files, where tools/package/inferred-types.ts moves
- * it to the name of the verb.
+ * A verb of the client that follows from its row: path parameters, then the fields of the request. It is written out in
+ * declaration files, where tools/package/inferred-types.ts moves it to the name of the row.
  */
-type ClientVerb<Path extends string, Query, Body, Value, Use, Client> = Client extends "own"
+type ClientVerb<Path, Fields extends Row> = Fields extends
+  | { readonly client: "own" }
+  | { readonly uses: "turn" | "input" | "wait" | "stream" }
   ? never
-  : Use extends "turn" | "input" | "wait" | "stream"
-    ? never
-    : keyof SentFields<Query, Body> extends never
-      ? (...call: [...PathValues<Path>, options?: CallOptions]) => Promise<Value>
-      : object extends SentFields<Query, Body>
-        ? (...call: [...PathValues<Path>, options?: CallOptions & Plain<SentFields<Query, Body>>]) => Promise<Value>
-        : (...call: [...PathValues<Path>, options: CallOptions & Plain<SentFields<Query, Body>>]) => Promise<Value>;
+  : Path extends string
+    ? (
+        ...call: [...PathValues<Path>, ...Options<SentFields<QueryOf<Fields>, BodyOf<Fields>>>]
+      ) => Promise<ValueOf<Fields>>
+    : never;
+
+type Options<Fields> = keyof Fields extends never
+  ? [options?: CallOptions]
+  : object extends Fields
+    ? [options?: CallOptions & Plain<Fields>]
+    : [options: CallOptions & Plain<Fields>];
 
 /** The fields in one object type. */
 type Plain<T> = T extends infer Fields ? { readonly [K in keyof Fields]: Fields[K] } : never;
@@ -341,9 +303,9 @@ export type VerbsOf<Table> = {
   readonly [Name in keyof Table as VerbOf<Table[Name]> extends never ? never : Name]: VerbOf<Table[Name]>;
 };
 
-type VerbOf<Row> = Row extends { readonly verb?: infer Verb } ? Exclude<Verb, undefined> : never;
+type VerbOf<Row> = Row extends Operation<infer Types> ? Types["verb"] : never;
 
 /** Whether the verb of the client follows from the row: what the type {@link ClientVerb} says, for a value. */
-export function isClientVerb({ uses = "page", client = "derived" }: AnyOperation): boolean {
-  return client === "derived" && !["turn", "input", "wait", "stream"].includes(uses);
+export function isClientVerb({ uses = "page", client }: Operation): boolean {
+  return client !== "own" && !["turn", "input", "wait", "stream"].includes(uses);
 }

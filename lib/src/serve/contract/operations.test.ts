@@ -1,6 +1,6 @@
 // The rows of the contract: what an operation may not declare by accident.
 
-import type { AnyOperation } from "./internal.ts";
+import type { Operation } from "./internal.ts";
 
 import { expect, test } from "vitest";
 
@@ -13,7 +13,7 @@ import {
   turnOperations,
 } from "./internal.ts";
 
-const operations: readonly (readonly [string, AnyOperation])[] = [
+const operations: readonly (readonly [string, Operation])[] = [
   sessionOperations,
   turnOperations,
   recordOperations,
@@ -21,10 +21,10 @@ const operations: readonly (readonly [string, AnyOperation])[] = [
   adminOperations,
   processOperations,
 ].flatMap((table) =>
-  Object.entries<AnyOperation>(table).map(([name, operation]) => [operation.operationId ?? name, operation]),
+  Object.entries<Operation>(table).map(([name, operation]) => [operation.operationId ?? name, operation]),
 );
 
-const named = (matches: (operation: AnyOperation) => boolean) =>
+const named = (matches: (operation: Operation) => boolean) =>
   operations.flatMap(([name, operation]) => (matches(operation) ? [name] : [])).toSorted();
 
 test("operations that use no permit are these: the memory of all others is bounded", () => {

@@ -5,7 +5,7 @@
 
 import type { BodyParts, VerbsOf } from "./operation.ts";
 
-import { eventStream, get, json, withoutBody, post, remove, turnAnswers } from "./operation.ts";
+import { eventStream, get, json, post, remove, turnAnswers } from "./operation.ts";
 import {
   arraySchema,
   booleanSchema,
@@ -209,7 +209,6 @@ export const turnOperations = {
     summary: "Returns a token that completes this pending call once, while it waits with its current arguments.",
     uses: "page",
     idempotent: "always",
-    body: withoutBody,
     answers: json("TokenAnswer", { 201: "The token." }, "token"),
   }),
   complete: post("/complete", {

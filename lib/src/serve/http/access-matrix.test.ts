@@ -3,7 +3,7 @@
 
 import type { Outcome, Row } from "../../../test/access-rows.ts";
 import type { AccessWorld } from "../../../test/access-world.ts";
-import type { AnyOperation, OperationScope, Scope } from "../contract/internal.ts";
+import type { Operation, OperationScope, Scope } from "../contract/internal.ts";
 import type { ApiKey } from "everturn/http";
 
 import { expect, test } from "vitest";
@@ -21,9 +21,9 @@ import {
 } from "../contract/internal.ts";
 
 /** The declarations of the API by method and path. */
-const declared: ReadonlyMap<string, AnyOperation> = new Map(
+const declared: ReadonlyMap<string, Operation> = new Map(
   [sessionOperations, turnOperations, recordOperations, inspectionOperations, adminOperations, processOperations]
-    .flatMap((table) => Object.values<AnyOperation>(table))
+    .flatMap((table) => Object.values<Operation>(table))
     .map((operation) => [`${operation.method} ${operation.path}`, operation]),
 );
 

@@ -39,7 +39,7 @@
 
 import type { Closeable, JsonObject } from "../../core/model/internal.ts";
 import type { Runtime } from "../../durable/internal.ts";
-import type { AnyOperation } from "../contract/internal.ts";
+import type { Operation } from "../contract/internal.ts";
 import type { Inspection } from "../inspect/internal.ts";
 import type { AccessRules } from "./access-rules.ts";
 import type { Authenticated, Caller } from "./auth.ts";
@@ -160,11 +160,10 @@ const rows = { ...sessionOperations, ...turnOperations };
 
 /** The verbs of rows on one session whose scope says which right they need. */
 type RowVerb = {
-  [Name in keyof typeof rows]: (typeof rows)[Name] extends {
-    readonly path: `/sessions/{id}${string}`;
-    readonly scope: "read" | "write";
-  }
-    ? Name
+  [Name in keyof typeof rows]: (typeof rows)[Name] extends Operation<infer Types>
+    ? Types extends { readonly path: `/sessions/{id}${string}`; readonly scope: "read" | "write" }
+      ? Name
+      : never
     : never;
 }[keyof typeof rows] &
   VerbOfSession;
@@ -175,7 +174,7 @@ type VerbOfSession = {
 }[keyof Runtime];
 
 /** The names of {@link RowVerb}, and whether they only read. */
-const rowVerbs: readonly (readonly [name: string, reads: boolean])[] = Object.entries<AnyOperation>(rows).flatMap(
+const rowVerbs: readonly (readonly [name: string, reads: boolean])[] = Object.entries<Operation>(rows).flatMap(
   ([name, { path, scope }]) =>
     path.startsWith("/sessions/{id}") && (scope === "read" || scope === "write") ? [[name, scope === "read"]] : [],
 );

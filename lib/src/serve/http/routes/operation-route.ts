@@ -11,10 +11,10 @@
 import type { Cancelled } from "../../../core/model/internal.ts";
 import type { RuntimeEvent, TurnHandle } from "../../../durable/internal.ts";
 import type {
-  AnyOperation,
   BodyParts,
   Operation,
   OperationTable,
+  OperationTypes,
   PathNames,
   PathValues,
   QueryField,
@@ -26,7 +26,6 @@ import type { LargeText } from "../large-text.ts";
 import type { PermittedCall, Route, RouteCall } from "./route.ts";
 
 import { isPlainObject } from "../../../core/model/parse/reading.ts";
-import { withoutBody } from "../../contract/internal.ts";
 import { HttpError } from "../failure.ts";
 import { readBody, readQuery } from "../input.ts";
 import { inPagePermit, inStreamPermit, inTurnPermit, releaseOnError, streamed } from "./permits.ts";
@@ -69,18 +68,8 @@ export type EventStream = {
 };
 
 type Implementation<Op> =
-  Op extends Operation<
-    infer Path,
-    infer Query,
-    infer Body,
-    infer Result,
-    infer Use,
-    infer _Scope,
-    infer _Value,
-    infer _Verb,
-    infer _Route
-  >
-    ? (request: OperationCall<Path, Query, Body>) => Returned<Result>[Use]
+  Op extends Operation<infer Types>
+    ? (request: OperationCall<Types["path"], Types["query"], Types["body"]>) => Returned<Types["result"]>[Types["uses"]]
     : never;
 
 /** The implementations of operations by their names. Those whose routes call a verb have none. */
@@ -94,25 +83,21 @@ export type Implementations<Table> = {
  * implementation.
  */
 type IsVerb<Name, Op> =
-  Op extends Operation<
-    infer Path,
-    infer Query,
-    infer Body,
-    infer Result,
-    infer Use,
-    infer _Scope,
-    infer Value,
-    infer _Verb,
-    "verb"
-  >
-    ? Name extends keyof CallerSessions
-      ? "limit" extends keyof Query
+  Op extends Operation<infer Types>
+    ? Types["calls"] extends "verb"
+      ? "limit" extends keyof Types["query"]
         ? false
-        : CallerSessions[Name] extends (...call: VerbArguments<Path, Query, Body>) => VerbResult<Result, Value>[Use]
-          ? true
+        : Name extends keyof CallerSessions
+          ? CallerSessions[Name] extends VerbFor<Types>
+            ? true
+            : false
           : false
       : false
     : false;
+
+type VerbFor<Types extends OperationTypes> = (
+  ...call: VerbArguments<Types["path"], Types["query"], Types["body"]>
+) => VerbResult<Types["result"], Types["value"]>[Types["uses"]];
 
 type VerbArguments<Path extends string, Query, Body> = readonly [
   ...PathValues<Path>,
@@ -137,7 +122,7 @@ export function routesOf<Table extends OperationTable>(
   parts: BodyParts,
   implementations: Implementations<Table>,
 ): readonly Route[] {
-  return Object.entries<AnyOperation>(operations).map(([name, operation]) => {
+  return Object.entries<Operation>(operations).map(([name, operation]) => {
     const {
       operationId = name,
       uses = "page",
@@ -150,7 +135,7 @@ export function routesOf<Table extends OperationTable>(
       idempotent,
     } = operation;
     const query: { readonly [name: string]: QueryField<unknown> } = operation.query ?? {};
-    const schema = operation.body(parts);
+    const schema = operation.body?.(parts);
     const implementation = implementationOf(name, operation, implementations);
     return {
       operationId,
@@ -165,7 +150,7 @@ export function routesOf<Table extends OperationTable>(
         description,
         schema: type,
       })),
-      body: operation.body === withoutBody ? null : schema.schema,
+      body: schema?.schema ?? null,
       keyed: idempotent === "key",
       pool: uses === "cancel" ? "cancel" : "requests",
       answer: new Answer(async (call) => {
@@ -176,7 +161,7 @@ export function routesOf<Table extends OperationTable>(
         if (uses === "stream" && lastEventId !== "") parameters.set("after", lastEventId);
         const read = {
           query: readQuery(parameters, operation.query, limits.idLength),
-          body: readBody(schema, call.input),
+          body: schema === undefined ? null : readBody(schema, call.input),
         };
         if (path.includes("{id}")) await checkEngine(call, read.body);
         const run = () => implementation({ ...call, ...read });
@@ -192,7 +177,7 @@ type AnyImplementation = (request: OperationCall<string, unknown, unknown>) => R
  * The implementation of an operation, or a call of its verb. The types of `Implementations` pair each name with a
  * function, which the compiler cannot infer for one name.
  */
-function implementationOf(name: string, operation: AnyOperation, implementations: object): AnyImplementation {
+function implementationOf(name: string, operation: Operation, implementations: object): AnyImplementation {
   const own = implementations as { readonly [name: string]: AnyImplementation | undefined };
   return own[name] ?? ((request) => callVerb(name, operation, request));
 }
@@ -202,13 +187,13 @@ type Verb = (...call: readonly unknown[]) => Returned<object>[Uses];
 /** Calls the verb of the runtime that has the name of an operation. `IsVerb` has compared their types. */
 function callVerb(
   name: string,
-  { uses, path, query, body, answers: { field } }: AnyOperation,
+  { uses, path, query, body, answers: { field } }: Operation,
   { sessions, param, ...request }: OperationCall<string, unknown, unknown>,
 ): Returned<object>[Uses] {
   const verbs: { readonly [name: string]: unknown } = sessions;
   const verb = verbs[name] as Verb;
   const parameters = [...path.matchAll(/\{(\w+)\}/g)].map(([, parameter = ""]) => param(parameter));
-  const sent = body !== withoutBody ? [request.body] : query === undefined ? [] : [request.query];
+  const sent = body !== undefined ? [request.body] : query === undefined ? [] : [request.query];
   const result = verb(...parameters, ...sent);
   return field === undefined || uses === "cancel" ? result : inField(field, result);
 }

@@ -106,6 +106,20 @@ export type Authenticated = {
   readonly keyId: string | null;
 };
 
+/**
+ * How long the key of a request is valid. What takes long (streams, waits, runs, bodies that are sent as the client
+ * reads them) ends with it, and nothing else looks whether a key has ended.
+ */
+export type Validity = {
+  /** Aborts when the key is not valid any more; the reason is the error for the client. `null`: never. */
+  readonly ended: AbortSignal | null;
+  /** Watches the key until the returned function is called. */
+  readonly watch: () => () => void;
+};
+
+/** The validity of callers without a stored key. */
+export const alwaysValid: Validity = { ended: null, watch: () => () => undefined };
+
 /** Resolves to the caller of a request, or rejects with 401 (`unauthorized`). */
 export type Authenticate = (request: Request) => Promise<Authenticated>;
 
@@ -145,7 +159,7 @@ export function authenticator(auth: Auth, { stored, address, clock }: AuthContex
       if (token === null || id === null) return await byRules(request);
       const authenticated = await byKey(token, id, from);
       if (authenticated !== null) return authenticated;
-      throw unauthorized("the key is not valid: it is unknown, revoked or expired");
+      throw invalidKey();
     } catch (error) {
       if (from === null || !(error instanceof HttpError) || error.reason !== "unauthorized") throw error;
       if (!failures.isLimited(from)) {
@@ -390,6 +404,11 @@ function checkKeys(keys: readonly ApiKey[]): void {
       });
     }
   }
+}
+
+/** The error for a stored key that is not valid, or not any more. */
+export function invalidKey(): HttpError {
+  return unauthorized("the key is not valid: it is unknown, revoked or expired");
 }
 
 function unauthorized(message: string): HttpError {

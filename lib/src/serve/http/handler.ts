@@ -82,7 +82,7 @@ import {
 import { inspection } from "../inspect/internal.ts";
 import { checkedRules } from "./access-rules.ts";
 import { callerAccess } from "./access.ts";
-import { authenticator, checkScope, hasScope, reachesTenants } from "./auth.ts";
+import { alwaysValid, authenticator, checkScope, hasScope, reachesTenants } from "./auth.ts";
 import { ByteBudget } from "./byte-budget.ts";
 import { contentPolicy } from "./content-policy.ts";
 import { dialectRoutes } from "./dialect.ts";
@@ -313,6 +313,7 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
     checkAccess(matched, own.caller);
     const authenticated = isOpen ? own : inNamedTenant(own, request, limits.idLength);
     const { caller } = authenticated;
+    const validity = own.keyId === null || keyWatch === null ? alwaysValid : keyWatch.validity(own.keyId);
     // Each open route has its own permits: requests without a key cannot take the permits of authenticated ones.
     const releasePermit = requestPermits.acquire({
       pool: isOpen ? matched.operationId : matched.pool,
@@ -323,6 +324,7 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
     const pagePermit = async (): Promise<void> => {
       if (releasePage === noPage) releasePage = await server.acquirePage({ request, caller });
     };
+    const unwatch = validity.watch();
     try {
       const tickKey = isOpen
         ? JSON.stringify([matched.operationId, options.address?.(request) ?? null])
@@ -336,6 +338,8 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
       const tenantSessions = caller.limitKey === undefined ? ofTenant : ofTenant.limitedBy(caller.limitKey);
       const input =
         matched.body === null ? null : await readJson(request, limits, clock, () => largeBodies.next(tickKey));
+      // A body may take long.
+      validity.ended?.throwIfAborted();
       const key = idempotencyKey(request, limits.idLength);
       const boundedParam = (name: string) => checkedParam(name, param(name), limits.idLength);
       const response = await matched.answer.to({
@@ -345,6 +349,7 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
         request,
         url,
         caller,
+        validity,
         ...callerAccess(tenantSessions, tenantInspection, authenticated, rules),
         runtime: caller.operator === true ? tenantSessions : null,
         input,
@@ -353,10 +358,9 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
         releaseRequestPermit: releasePermit,
         pagePermit,
       });
-      const counted = await server.countBody({ request, caller, pagePermit }, response);
-      const isStream = counted.headers.get("content-type")?.startsWith("text/event-stream") === true;
-      return isStream && own.keyId !== null ? (keyWatch?.watched(own.keyId, counted) ?? counted) : counted;
+      return await server.countBody({ request, caller, validity, pagePermit }, response);
     } finally {
+      unwatch();
       releasePage();
       releasePermit();
     }
@@ -524,7 +528,7 @@ function createServerContext(limits: HttpLimits, clock: Clock, shutdown: AbortSi
   return {
     clock,
     shutdownSignal: shutdown,
-    countBody: async ({ request, caller, pagePermit }, response) => {
+    countBody: async ({ request, caller, validity, pagePermit }, response) => {
       const text = largeBodyOf(response);
       const { status, headers } = response;
       if (text === null || request.method === "HEAD") return response;
@@ -535,8 +539,9 @@ function createServerContext(limits: HttpLimits, clock: Clock, shutdown: AbortSi
       while (account.take(text.length) !== "taken") {
         // A request that has started something must be answered, also if it has to wait.
         const isOver = request.method === "GET" || request.signal.aborted || shutdown?.aborted === true;
-        if (isOver) {
+        if (isOver || validity.ended?.aborted === true) {
           account.close();
+          validity.ended?.throwIfAborted();
           throw new HttpError(
             "too_many_requests",
             "limit reached: bytes of responses that are not read yet; try again later",
@@ -546,7 +551,8 @@ function createServerContext(limits: HttpLimits, clock: Clock, shutdown: AbortSi
         await new Promise<void>((resolve) => startTimer(clock, bodyWaitMs, resolve));
       }
       const openIt = (cut: () => void) => Object.assign(account, { cut });
-      return new Response(completeBody(text, { limits, clock, openAccount: openIt }), { status, headers });
+      const settings = { limits, clock, openAccount: openIt, ended: validity.ended, onClose: validity.watch() };
+      return new Response(completeBody(text, settings), { status, headers });
     },
     acquirePage: async ({ request, caller }) => {
       const permit = pages.request(tenantKey(caller));
@@ -563,14 +569,19 @@ function createServerContext(limits: HttpLimits, clock: Clock, shutdown: AbortSi
       return release;
     },
     acquireTurn: (caller) => turns.acquire(tenantKey(caller)),
-    acquireStream: ({ request, caller }) => {
-      const release = streams.acquire(tenantKey(caller));
+    acquireStream: ({ request, caller, validity: { ended, watch } }) => {
+      const releasePermit = streams.acquire(tenantKey(caller));
+      const unwatch = watch();
+      const release = () => {
+        unwatch();
+        releasePermit();
+      };
       return {
         release,
         respond: (source, headers = {}) => {
           const responseHeaders = { ...sseHeaders, ...headers };
           if (request.method !== "HEAD") {
-            const settings = { limits, clock, shutdown, onClose: release, openAccount: openAccount(caller) };
+            const settings = { limits, clock, shutdown, ended, onClose: release, openAccount: openAccount(caller) };
             return new Response(sseBody(source, settings), { headers: responseHeaders });
           }
           // A response to HEAD has no body, so the source is closed without being read.
@@ -580,7 +591,7 @@ function createServerContext(limits: HttpLimits, clock: Clock, shutdown: AbortSi
         },
         respondJson: (parts) => {
           if (request.method !== "HEAD") {
-            const settings = { limits, clock, onClose: release, openAccount: openAccount(caller) };
+            const settings = { limits, clock, ended, onClose: release, openAccount: openAccount(caller) };
             return new Response(partsBody(parts, settings), { headers: jsonHeaders });
           }
           release();

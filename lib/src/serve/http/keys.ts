@@ -6,7 +6,7 @@
 // compared in constant time.
 //
 // Every request with such a token reads the row of its key, so a change is effective with the next request of every
-// process. Streams of a key that is revoked or expires are ended within a second (`KeyWatch`).
+// process. Open requests of a key that is revoked or expires end within a second (`KeyWatch`).
 //
 // Invariants
 //   1. A secret is returned once, by `create` or `rotate`, and is in no row, list, log or error.
@@ -16,7 +16,7 @@
 import type { Clock } from "../../core/clock/clock.ts";
 import type { Changes, HostStorage, Row } from "../../durable/internal.ts";
 import type { KeyView } from "../contract/internal.ts";
-import type { Caller } from "./auth.ts";
+import type { Caller, Validity } from "./auth.ts";
 
 import { systemClock } from "../../core/clock/clock.ts";
 import { startInterval } from "../../core/clock/timer.ts";
@@ -34,7 +34,7 @@ import {
   writeValue,
 } from "../../durable/internal.ts";
 import { scopes as allScopes } from "../contract/internal.ts";
-import { callerRule, isCaller } from "./auth.ts";
+import { callerRule, invalidKey, isCaller } from "./auth.ts";
 
 /** What a new key may do. */
 export type KeyGrant = Pick<Caller, "tenant" | "scopes" | "engines" | "operator" | "context"> & {
@@ -258,84 +258,58 @@ function isEqual(left: string, right: string): boolean {
   return difference === 0;
 }
 
-/** What a stream leaves before it has joined. */
-function leaveNothing(): void {}
-
-/** How often the keys of open streams are read, in milliseconds. */
+/** How often the keys of open requests are read, in milliseconds. */
 const watchMs = 500;
 
-/** Ends the streams of keys that are not valid any more. Reads the keys that have streams, and nothing if none has. */
+type WatchedKey = { readonly end: AbortController; watchers: number };
+
+/**
+ * Reads the keys of open requests, and ends the requests of keys that are not valid any more: streams, waits and bodies
+ * that are still sent. Reads nothing if no request with a stored key is open.
+ */
 export class KeyWatch {
   readonly #keys: Pick<StoredKeys, "ended">;
   readonly #clock: Clock;
-  /** What ends the streams of a key, by its id. */
-  readonly #streams = new Map<string, Set<() => void>>();
+  readonly #watched = new Map<string, WatchedKey>();
   #stop: (() => void) | null = null;
+  #isReading = false;
 
   constructor(keys: Pick<StoredKeys, "ended">, clock: Clock) {
     this.#keys = keys;
     this.#clock = clock;
   }
 
-  /** The response; its body ends when the key is not valid any more. */
-  watched(id: string, response: Response): Response {
-    if (response.body === null) return response;
-    const reader = response.body.getReader();
-    const { status, headers } = response;
-    let isOpen = true;
-    let leave = leaveNothing;
-    const close = (): boolean => {
-      const wasOpen = isOpen;
-      isOpen = false;
-      leave();
-      return wasOpen;
+  /** The validity of a key that was valid a moment ago. */
+  validity(id: string): Validity {
+    const key = this.#watched.get(id) ?? { end: new AbortController(), watchers: 0 };
+    const watch = () => {
+      this.#watched.set(id, key);
+      key.watchers += 1;
+      this.#stop ??= startInterval(this.#clock, watchMs, () => void this.#check());
+      let isWatching = true;
+      return () => {
+        if (isWatching) key.watchers -= 1;
+        isWatching = false;
+      };
     };
-    const body = new ReadableStream<Uint8Array>(
-      {
-        start: (controller) => {
-          leave = this.#join(id, () => {
-            if (!close()) return;
-            controller.close();
-            reader.cancel().catch(() => undefined);
-          });
-        },
-        pull: async (controller) => {
-          try {
-            const { done, value } = await reader.read();
-            if (!isOpen) return;
-            if (!done) controller.enqueue(value);
-            else if (close()) controller.close();
-          } catch (error) {
-            if (close()) controller.error(error);
-          }
-        },
-        cancel: (reason) => {
-          close();
-          return reader.cancel(reason);
-        },
-      },
-      { highWaterMark: 0 },
-    );
-    return new Response(body, { status, headers });
-  }
-
-  /** Adds a stream, and returns the function that removes it. */
-  #join(id: string, end: () => void): () => void {
-    const ends = this.#streams.get(id) ?? new Set();
-    this.#streams.set(id, ends.add(end));
-    this.#stop ??= startInterval(this.#clock, watchMs, () => void this.#check());
-    return () => {
-      ends.delete(end);
-      if (ends.size === 0) this.#streams.delete(id);
-      if (this.#streams.size > 0) return;
-      this.#stop?.();
-      this.#stop = null;
-    };
+    return { ended: key.end.signal, watch };
   }
 
   async #check(): Promise<void> {
+    if (this.#isReading) return;
+    for (const [id, { watchers }] of this.#watched) if (watchers === 0) this.#watched.delete(id);
+    if (this.#watched.size === 0) {
+      this.#stop?.();
+      this.#stop = null;
+      return;
+    }
+    this.#isReading = true;
     // If the storage does not answer, the next check finds out.
-    const ended = await this.#keys.ended([...this.#streams.keys()]).catch(() => []);
-    for (const id of ended) for (const end of this.#streams.get(id) ?? []) end();
+    const ended = await this.#keys.ended([...this.#watched.keys()]).catch(() => []);
+    this.#isReading = false;
+    for (const id of ended) {
+      this.#watched.get(id)?.end.abort(invalidKey());
+      this.#watched.delete(id);
+    }
   }
 }

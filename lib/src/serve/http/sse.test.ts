@@ -219,11 +219,30 @@ describe("bytes that clients have not read", () => {
     const { budget, clock } = world();
     const account = budget.open("a", () => undefined);
     expect(account.take(200_000)).toBe("taken");
-    const settings = { limits, clock, openAccount: (cut: () => void) => Object.assign(account, { cut }) };
-    const reader = completeBody(LargeText.of(large), settings).getReader();
+    const openAccount = (cut: () => void) => Object.assign(account, { cut });
+    const reader = completeBody(LargeText.of(large), {
+      limits,
+      clock,
+      openAccount,
+      onClose: () => undefined,
+    }).getReader();
     await reader.read();
     await clock.advance(59_000);
     expect(await bytesOf(reader)).toBe(200_000 - 65_536);
+    expect(budget.held).toBe(0);
+  });
+
+  test("of a complete body are not sent after the key of its client has ended, and the connection is reset", async () => {
+    const { budget, clock } = world();
+    const account = budget.open("a", () => undefined);
+    expect(account.take(200_000)).toBe("taken");
+    const openAccount = (cut: () => void) => Object.assign(account, { cut });
+    const key = new AbortController();
+    const settings = { limits, clock, openAccount, onClose: () => undefined, ended: key.signal };
+    const reader = completeBody(LargeText.of(large), settings).getReader();
+    await reader.read();
+    key.abort(new Error("revoked"));
+    await expect(bytesOf(reader)).rejects.toThrow("the client was disconnected: its key is not valid any more");
     expect(budget.held).toBe(0);
   });
 
@@ -231,8 +250,13 @@ describe("bytes that clients have not read", () => {
     const { budget, clock, settled } = world();
     const account = budget.open("a", () => undefined);
     expect(account.take(200_000)).toBe("taken");
-    const settings = { limits, clock, openAccount: (cut: () => void) => Object.assign(account, { cut }) };
-    const reader = completeBody(LargeText.of(large), settings).getReader();
+    const openAccount = (cut: () => void) => Object.assign(account, { cut });
+    const reader = completeBody(LargeText.of(large), {
+      limits,
+      clock,
+      openAccount,
+      onClose: () => undefined,
+    }).getReader();
     await settled();
     expect(budget.held).toBe(200_000);
     await reader.read();

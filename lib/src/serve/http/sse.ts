@@ -21,6 +21,7 @@
 //   source throws        a `failure` frame, then a normal end; the stream errors if the body is no event stream
 //   `failWith` rejects   a `failure` frame, also while the source waits for an event that will never come
 //   shutdown signal      a comment (or the source's own frame), then a normal end: the client reconnects elsewhere
+//   key not valid        the frame of a failure, or a comment: the client reconnects with its newest token, or gets 401
 //   slow client          the stream errors, and the connection is reset
 //   client disconnects   `cancel`: the source is returned and the permit released
 //
@@ -69,6 +70,8 @@ export type SseSettings = {
   readonly clock: Clock;
   /** Ends the stream when it aborts: the process shuts down. */
   readonly shutdown: AbortSignal | null;
+  /** Ends the stream when it aborts, with its reason: the key of the request is not valid any more. Default: never. */
+  readonly ended?: AbortSignal | null;
   /** Called once, when the stream has ended. */
   readonly onClose: () => void;
   /**
@@ -96,6 +99,7 @@ function failureFrame(error: unknown): string {
 // Comments (lines that begin with a colon) are ignored by SSE parsers. The client of this library treats a stream whose
 // last item is a comment as interrupted and not as ended (serve/client/frames.ts).
 const heartbeatComment = ": heartbeat\n\n";
+const endedComment = ": the key is not valid any more\n\n";
 const shutdownComment = ": server shutting down; reconnect with Last-Event-ID\n\n";
 
 /** Timeouts take effect within this time after what the limits say, in milliseconds. */
@@ -121,14 +125,11 @@ export function sseBody<T>(source: SseSource<T>, settings: SseSettings): Readabl
  * The body of a response that is complete: its text in slices, as the client reads them. The account of `settings`
  * holds its length already. A client that accepts no data for `slowReaderMs` is disconnected.
  */
-export function completeBody(
-  text: LargeText,
-  settings: Omit<SseSettings, "shutdown" | "onClose">,
-): ReadableStream<Uint8Array> {
+export function completeBody(text: LargeText, settings: Omit<SseSettings, "shutdown">): ReadableStream<Uint8Array> {
   // No heartbeats: a comment would be part of the body.
   const limits = { ...settings.limits, heartbeatMs: Infinity };
-  const source = { events: once(text), render: (all: LargeText) => all, isReserved: true };
-  return sseBody(source, { ...settings, limits, shutdown: null, onClose: () => undefined });
+  const source = { events: once(text), render: (all: LargeText) => all, isReserved: true, renderFailure: null };
+  return sseBody(source, { ...settings, limits, shutdown: null });
 }
 
 /**
@@ -157,7 +158,8 @@ class SseStream<T> {
   readonly #iterator: AsyncIterator<T>;
   #controller: ReadableStreamDefaultController<Uint8Array> | null = null;
   #stopTimer: (() => void) | null = null;
-  #removeShutdownListener: (() => void) | null = null;
+  /** Removes the listeners of the signals. */
+  #removeListeners: (() => void)[] = [];
   #state: State = "open";
   /** The time of the last write, in milliseconds of the clock. */
   #lastWrite: number;
@@ -179,12 +181,17 @@ class SseStream<T> {
 
   start(controller: ReadableStreamDefaultController<Uint8Array>): void {
     this.#controller = controller;
-    const { clock, limits, shutdown } = this.#settings;
+    const { clock, limits, shutdown, ended = null } = this.#settings;
     const checkEveryMs = Math.max(1, Math.min(limits.heartbeatMs / 2, limits.slowReaderMs / 2, longestCheckMs));
     this.#stopTimer = startInterval(clock, checkEveryMs, this.#checkReader);
-    if (shutdown?.aborted === true) this.#endForShutdown();
-    else if (shutdown !== null) this.#removeShutdownListener = onAbort(shutdown, this.#endForShutdown);
+    this.#endWith(shutdown, this.#endForShutdown);
+    this.#endWith(ended, () => this.#endForKey(ended?.reason));
     this.#source.failWith?.catch(this.#fail);
+  }
+
+  #endWith(signal: AbortSignal | null, end: () => void): void {
+    if (signal?.aborted === true) end();
+    else if (signal !== null) this.#removeListeners.push(onAbort(signal, end));
   }
 
   /** Enqueues the next frame that is not empty. The platform does not call it again before its promise resolves. */
@@ -282,7 +289,7 @@ class SseStream<T> {
     if (this.#state === "closed") return;
     this.#state = "closed";
     this.#stopTimer?.();
-    this.#removeShutdownListener?.();
+    for (const remove of this.#removeListeners) remove();
     this.#account?.close();
     this.#rest = null;
     this.#retry?.();
@@ -336,6 +343,17 @@ class SseStream<T> {
     this.#write(renderFailure(error));
     this.#end();
   };
+
+  /** The client gets nothing that it has not been sent yet. */
+  #endForKey(error: unknown): void {
+    if (this.#state === "closed") return;
+    if (this.#rest !== null) this.#cut("its key is not valid any more");
+    else if (this.#source.renderFailure !== undefined) this.#fail(error);
+    else {
+      this.#write(endedComment);
+      this.#end();
+    }
+  }
 
   readonly #endForShutdown = (): void => {
     if (this.#state === "closed") return;

@@ -8,6 +8,7 @@ import type { Engine } from "../../../core/engine/internal.ts";
 import type { JsonObject, Usage } from "../../../core/model/internal.ts";
 import type { Caller, DialectSettings, ResponseDescription, Route, RouteCall } from "../../http/internal.ts";
 import type { OpenaiEngines } from "./chat.ts";
+import type { OpenaiError } from "./error.ts";
 
 import { renderPath } from "../../../core/model/internal.ts";
 import {
@@ -34,11 +35,16 @@ const openaiShutdownFrame = renderError(
 
 /** The response for an error of a route of this dialect, in OpenAI's error format. */
 export function completionErrorResponse(error: unknown): Response {
-  const response = errorResponse(error);
+  const { status, headers } = errorResponse(error);
+  return new Response(JSON.stringify({ error: errorOf(error, status) }), { status, headers });
+}
+
+const renderFailure = (error: unknown): string => renderError(errorOf(error, errorResponse(error).status));
+
+function errorOf(error: unknown, status: number): OpenaiError {
   const { reason, message, path: invalidPath } = failureOf(error).failure;
   const param = invalidPath === undefined || invalidPath.length === 0 ? null : renderPath(invalidPath);
-  const body = { error: openaiError(response.status, message, { code: reason, param }).error };
-  return new Response(JSON.stringify(body), { status: response.status, headers: response.headers });
+  return openaiError(status, message, { code: reason, param }).error;
 }
 
 /** The engines that the caller may use. */
@@ -52,12 +58,16 @@ function enginesOf(all: OpenaiEngines, { engines }: Caller): OpenaiEngines {
  * Runs a completion with the engines, the context and the tenant of the caller, within the limits of the runtime, and
  * books its usage in the ledger of the tenant. `release` gives the slots of the limits back.
  */
-function runCompletion({ caller, sessions, request }: RouteCall, engines: OpenaiEngines, options: DialectSettings) {
+function runCompletion(
+  { caller, sessions, request, validity: { ended } }: RouteCall,
+  engines: OpenaiEngines,
+  options: DialectSettings,
+) {
   let release: (() => Promise<void>) | null = null;
   const onUsage = (usage: Usage, model: string | null) => void sessions.book(usage, { model }).catch(options.onError);
   const settings = {
     ...options,
-    signal: request.signal,
+    signal: ended === null ? request.signal : AbortSignal.any([request.signal, ended]),
     context: contextOf(caller),
     tenant: caller.tenant ?? "",
     onUsage,
@@ -99,10 +109,18 @@ export function openaiRoutes(engines: OpenaiEngines, options: DialectSettings): 
           const answer = await run.answer(body);
           if (answer.type === "reply") {
             await run.release();
+            // The run was aborted.
+            call.validity.ended?.throwIfAborted();
             return json(answer.body, answer.status, answer.headers);
           }
           const onClose = () => void run.release();
-          return streamed({ events: answer.frames, render, shutdownFrame: openaiShutdownFrame, onClose });
+          return streamed({
+            events: answer.frames,
+            render,
+            renderFailure,
+            shutdownFrame: openaiShutdownFrame,
+            onClose,
+          });
         };
         return { streams: body["stream"] === true, start };
       },

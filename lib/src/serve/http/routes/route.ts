@@ -8,7 +8,7 @@ import type { JsonObject } from "../../../core/model/internal.ts";
 import type { Runtime } from "../../../durable/internal.ts";
 import type { OperationScope, ResponseDescription } from "../../contract/internal.ts";
 import type { CallerInspection, CallerSessions } from "../access.ts";
-import type { Caller } from "../auth.ts";
+import type { Caller, Validity } from "../auth.ts";
 import type { HttpLimits } from "../limits.ts";
 import type { SseSource } from "../sse.ts";
 
@@ -24,13 +24,13 @@ export type ServerContext = {
    * Takes a permit of the stream limits, or throws 429. It is acquired before anything is started, so that a rejected
    * request has no effect.
    */
-  readonly acquireStream: (call: Pick<RouteCall, "request" | "caller">) => StreamPermit;
+  readonly acquireStream: (call: Pick<RouteCall, "request" | "caller" | "validity">) => StreamPermit;
   /**
    * Counts a large body of a response in the budget of unread responses, and sends it as its client reads it. If the
    * budget is used up, a request that only read gets 429; others wait in the page permit.
    */
   readonly countBody: (
-    call: Pick<PermittedCall, "request" | "caller" | "pagePermit">,
+    call: Pick<PermittedCall, "request" | "caller" | "validity" | "pagePermit">,
     response: Response,
   ) => Promise<Response>;
   /**
@@ -63,6 +63,7 @@ export type RouteCall = {
   readonly request: Request;
   readonly url: URL;
   readonly caller: Caller;
+  readonly validity: Validity;
   /** The sessions of the caller's tenant, as the caller may use them (access.ts). */
   readonly sessions: CallerSessions;
   readonly inspection: CallerInspection;

@@ -145,20 +145,22 @@ export async function cancelResponse(call: PermittedCall, cancelled: Promise<Can
 
 /**
  * Waits up to `ms` milliseconds for a result. Returns `null` when the time is over, the process shuts down or the
- * client disconnects. Releases the permit of the `requests` limit first, because a waiting request costs no processing
+ * client disconnects, and rejects with 401 when the key of the request is not valid any more. Releases the permit of the `requests` limit first, because a waiting request costs no processing
  * time.
  */
 async function waitForResult<T>(
-  { server: { shutdownSignal, clock }, request, releaseRequestPermit }: PermittedCall,
+  { server: { shutdownSignal, clock }, request, validity: { ended }, releaseRequestPermit }: PermittedCall,
   result: Promise<T>,
   ms: number,
 ): Promise<T | null> {
   // After a `null` no code awaits the result; a rejection must not become an unhandled one.
   result.catch(() => undefined);
+  ended?.throwIfAborted();
   if (ms === 0 || shutdownSignal?.aborted === true || request.signal.aborted) return null;
   releaseRequestPermit();
   const cleanups: (() => void)[] = [];
-  const timeout = new Promise<null>((resolve) => {
+  const timeout = new Promise<null>((resolve, reject) => {
+    if (ended !== null) cleanups.push(onAbort(ended, () => reject(ended.reason)));
     cleanups.push(startTimer(clock, ms, () => resolve(null)));
     for (const signal of [shutdownSignal, request.signal])
       if (signal !== null) cleanups.push(onAbort(signal, () => resolve(null)));

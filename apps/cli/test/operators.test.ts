@@ -14,6 +14,7 @@ import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest"
 
 import { startPostgres } from "../../../lib/test/postgres-server.ts";
 import { createPlace, ended, says } from "./harness.ts";
+import { hasTmux, Tmux } from "./tmux.ts";
 
 let place: Place;
 let database: string;
@@ -252,4 +253,52 @@ describe("a revoked key", () => {
     },
     120_000,
   );
+});
+
+test("run acts in a tenant, and the commands that it suggests name it", async () => {
+  const send = (...argv: readonly string[]) => run("run", "--no-stdin", "--model", "offline:demo", ...argv);
+  const waits = await send("--session", "s1", "--tenant", "shop", "use launch");
+  expect(waits.stderr).toMatch(/approve: everturn run --session s1 --tenant shop --approve [0-9a-f]/);
+  expect(waits.stderr).toContain("deny: everturn run --session s1 --tenant shop --deny");
+  const refused = await send("--session", "s1", "--tenant", "shop", "hello");
+  expect([refused.code, refused.stderr]).toEqual([
+    2,
+    expect.stringMatching(/everturn show s1 --tenant shop prints.*everturn chat --session s1 --tenant shop asks/),
+  ]);
+  expect((await send("--session", "s1", "--tenant", "shop", "--deny")).code).toBe(0);
+  expect(idsOf((await run("sessions", "--json")).stdout)).toEqual(["shop/s1"]);
+});
+
+describe.skipIf(!hasTmux)("chat in a real terminal (skipped without tmux)", () => {
+  const tmux = new Tmux();
+  afterAll(() => tmux.end());
+
+  test("acts in the tenant, and the command that continues it names the tenant", async () => {
+    await fill();
+    const { folder } = place;
+    const flags = ["--model", "offline:demo", "--database", database, "--no-config"];
+    const environment = { EVERTURN_OFFLINE_PACE: "0" };
+    const chatIn = async (...more: readonly string[]) => {
+      const pane = tmux.open(["chat", "--tenant", "shop", ...flags, ...more], { folder, width: 200, environment });
+      await pane.until(/everturn chat · offline:demo[^]*\n›$/);
+      return pane;
+    };
+    const first = await chatIn();
+    first.say("good morning");
+    await first.until(/You said: good morning[^]* in, [^]*\n›$/);
+    first.say("/sessions");
+    const listed = await first.until(/pending[^]*\n›$/);
+    expect(listed).not.toContain("plain");
+    first.press("C-d");
+    const left = await first.until(/exit code 0/);
+    const [, id = ""] = /everturn chat --session (\S+) --tenant shop/.exec(left) ?? [];
+    expect(id).toMatch(/^session-/);
+    // The session that changed last in the tenant, although another tenant has a newer one.
+    expect((await run("run", "--no-stdin", "--model", "offline:demo", "--tenant", "bank", "hello")).code).toBe(0);
+    const again = await chatIn("--continue");
+    expect(await again.until(/› good morning[^]*\n›$/)).toContain(`Session ${id}`);
+    again.press("C-d");
+    await again.until(/exit code 0/);
+    expect(idsOf((await run("sessions", "--json", "--tenant", "shop")).stdout)).toContain(`shop/${id}`);
+  });
 });

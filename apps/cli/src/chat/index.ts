@@ -8,6 +8,7 @@ import { databaseName } from "@everturn/server";
 import { actorName, UsageError } from "../commands/context.ts";
 import { exitCodes } from "../commands/exit-codes.ts";
 import { sessionNamed } from "../commands/id-prefix.ts";
+import { sessionFlags } from "../commands/pending-call.ts";
 import { shellQuote } from "../commands/text.ts";
 import { wrapRuns } from "../terminal/flow.ts";
 import { safeLine } from "../terminal/safe-text.ts";
@@ -21,6 +22,8 @@ export type ChatOptions = {
   readonly session: string | null;
   /** Whether to continue the session that changed last if `session` is `null`. */
   readonly newest: boolean;
+  /** The tenant of the sessions, for the command that continues one; `null`: the one without a name. */
+  readonly tenant: string | null;
   /** Default: as the environment decides (`NO_COLOR`, `FORCE_COLOR`). */
   readonly colours?: boolean;
 };
@@ -51,7 +54,7 @@ export async function runChat(workspace: Workspace, options: ChatOptions): Promi
     if (session !== null) await chat.resume(session);
     const { leftOpen } = await chat.run();
     if (leftOpen) chat.say("The turn is not lost: it continues when the session is opened again.", "yellow");
-    if (chat.id !== null) chat.say(`Continue with: ${resumeCommand(workspace, chat.id)}`, "dim");
+    if (chat.id !== null) chat.say(`Continue with: ${resumeCommand(workspace, chat.id, options.tenant)}`, "dim");
     return leftOpen ? exitCodes.interrupted : exitCodes.ok;
   } finally {
     terminal.close();
@@ -63,10 +66,10 @@ async function newestSession({ sessions }: Workspace): Promise<string | null> {
   return items[0]?.id ?? null;
 }
 
-/** The command that continues the session, with the database if a flag set it. */
-function resumeCommand({ settings: { database } }: Workspace, id: string): string {
+/** The command that continues the session, with the tenant, and with the database if a flag set it. */
+function resumeCommand({ settings: { database } }: Workspace, id: string, tenant: string | null): string {
   const isFromFlag = database.source.from === "flag";
   // The URL of a Postgres database may hold a password, so the command shows it without.
   const name = shellQuote(databaseName(database.value));
-  return `everturn chat --session ${shellQuote(id)}${isFromFlag ? ` --database ${name}` : ""}`;
+  return `everturn chat ${sessionFlags(id, tenant)}${isFromFlag ? ` --database ${name}` : ""}`;
 }

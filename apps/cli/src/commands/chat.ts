@@ -2,13 +2,13 @@
 
 import type { CommandContext } from "./context.ts";
 
-import { withWorkspace } from "./context.ts";
+import { tenantOf, withWorkspace } from "./context.ts";
 
 export async function chat(
   context: CommandContext,
-  options: { readonly session: string | null; readonly newest: boolean },
+  request: { readonly session: string | null; readonly newest: boolean },
 ): Promise<number> {
   const { runChat } = await import("../chat/index.ts");
-  const colours = context.out.enabled;
-  return withWorkspace(context, (workspace) => runChat(workspace, { ...options, colours }));
+  const options = { ...request, tenant: tenantOf(context), colours: context.out.enabled };
+  return withWorkspace(context, (workspace) => runChat(workspace, options));
 }

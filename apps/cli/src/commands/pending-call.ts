@@ -40,7 +40,7 @@ export function waitingLines(
   pending: readonly PendingToolCall[],
   tenant: string | null = null,
 ): readonly string[] {
-  const session = `--session ${shellQuote(sessionId)}${tenantFlag(tenant)}`;
+  const session = sessionFlags(sessionId, tenant);
   const calls = undecidedCalls(pending);
   const lines = calls.flatMap((call) => {
     const { title, details } = pendingCallText(call);
@@ -53,6 +53,11 @@ export function waitingLines(
     ];
   });
   return calls.some(isDecidable) ? [...lines, `  deny: everturn run ${session} --deny`] : lines;
+}
+
+/** The flags with which `run` and `chat` continue a session. */
+export function sessionFlags(sessionId: string, tenant: string | null): string {
+  return `--session ${shellQuote(sessionId)}${tenantFlag(tenant)}`;
 }
 
 /** The flag of a command that acts in the tenant; empty for the one without a name. */

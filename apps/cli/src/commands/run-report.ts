@@ -12,9 +12,10 @@ import { renderIssue, TurnView } from "everturn/advanced";
 
 import { compactionText } from "../chat/view.ts";
 import { safeLine, SafeText, safeJson } from "../terminal/safe-text.ts";
+import { tenantOf } from "./context.ts";
 import { exitCodeOf, exitCodes } from "./exit-codes.ts";
-import { waitingLines } from "./pending-call.ts";
-import { brief, duration, spent, shellQuote } from "./text.ts";
+import { sessionFlags, waitingLines } from "./pending-call.ts";
+import { brief, duration, spent } from "./text.ts";
 
 type EventPrinter = { readonly event: (event: RuntimeEvent) => void; readonly end: () => void };
 
@@ -123,7 +124,7 @@ export function reportEnd(context: CommandContext, end: TurnEnd, request: RunReq
   if (request.form === "text" && hasSchema && output !== null) say(safeJson(output.value, 2));
   for (const line of errorLines(end)) note(err.red(line));
   if (request.quiet) return;
-  for (const line of pendingLines(end)) note(err.yellow(line));
+  for (const line of pendingLines(end, tenantOf(context))) note(err.yellow(line));
   const cost = spent(end.usage);
   note(err.dim(`session ${safeLine(end.session.id)}${cost === "" ? "" : ` · ${cost}`}`));
 }
@@ -142,12 +143,12 @@ function errorLines(end: TurnEnd): readonly string[] {
 }
 
 /** Lines about what the session waits for, with the commands that answer. */
-function pendingLines({ session }: TurnEnd): readonly string[] {
+function pendingLines({ session }: TurnEnd, tenant: string | null): readonly string[] {
   const { pendingQuestion, pendingToolCalls } = session;
   const id = safeLine(session.id);
   const question =
     pendingQuestion === null
       ? []
-      : [`? ${brief(pendingQuestion, 500)}`, `  answer: everturn run --session ${shellQuote(id)} "…"`];
-  return [...question, ...waitingLines(id, pendingToolCalls)];
+      : [`? ${brief(pendingQuestion, 500)}`, `  answer: everturn run ${sessionFlags(id, tenant)} "…"`];
+  return [...question, ...waitingLines(id, pendingToolCalls, tenant)];
 }

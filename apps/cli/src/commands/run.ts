@@ -20,7 +20,7 @@ import { callPath } from "everturn";
 import { safeLine } from "../terminal/safe-text.ts";
 import { actorName, tenantOf, UsageError, withWorkspace } from "./context.ts";
 import { exitCodeOf, exitCodes } from "./exit-codes.ts";
-import { changeText, isDecidable, pendingCallText, waitingLines } from "./pending-call.ts";
+import { changeText, isDecidable, pendingCallText, sessionFlags, tenantFlag, waitingLines } from "./pending-call.ts";
 import { eventPrinter, reportEnd } from "./run-report.ts";
 import { shellQuote } from "./text.ts";
 
@@ -69,7 +69,7 @@ export async function run(context: CommandContext, request: RunRequest): Promise
     if (end === null) {
       const id = safeLine(turn.sessionId);
       context.note(
-        `everturn: terminated; the turn is not lost, continue it with everturn chat --session ${shellQuote(id)}, or everturn serve`,
+        `everturn: terminated; the turn is not lost, continue it with everturn chat ${sessionFlags(id, tenantOf(context))}, or everturn serve`,
       );
       return exitCodes.terminated;
     }
@@ -116,7 +116,7 @@ async function begin(
   if (view.session.status === "awaiting_tools") {
     const names = view.session.pendingToolCalls.map(({ shown }) => safeLine(callPath(shown))).join(", ");
     throw new UsageError(
-      `session ${id} waits for a decision about ${names}: everturn show ${shellQuote(id)} prints it with the commands that decide, and everturn chat --session ${shellQuote(id)} asks for it`,
+      `session ${id} waits for a decision about ${names}: everturn show ${shellQuote(id)}${tenantFlag(tenantOf(context))} prints it with the commands that decide, and everturn chat ${sessionFlags(id, tenantOf(context))} asks for it`,
     );
   }
   return sessions.send(id, prompt, options);

@@ -4,9 +4,8 @@
 import type { StoredKeys } from "everturn/http";
 
 import { engine } from "everturn";
-import { memoryStorage } from "everturn/host/memory";
 import { createHandler, storedKeys } from "everturn/http";
-import { runtime, storageTables } from "everturn/runtime";
+import { memoryStorage, runtime, storageTables } from "everturn/runtime";
 import { handClock } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 

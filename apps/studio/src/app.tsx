@@ -16,6 +16,7 @@ import { Workspace } from "./shell/workspace.tsx";
 
 const Overview = lazy(async () => ({ default: (await import("./overview/overview-page.tsx")).OverviewPage }));
 const Waiting = lazy(async () => ({ default: (await import("./overview/waiting-page.tsx")).WaitingPage }));
+const Audit = lazy(async () => ({ default: (await import("./audit/audit-page.tsx")).AuditPage }));
 const Playground = lazy(async () => ({ default: (await import("./playground/playground-page.tsx")).PlaygroundPage }));
 const Compare = lazy(async () => ({ default: (await import("./compare/compare-page.tsx")).ComparePage }));
 const Replay = lazy(async () => ({ default: (await import("./replay/replay.tsx")).Replay }));
@@ -61,6 +62,12 @@ function View(): ReactNode {
       return (
         <Page>
           <Overview />
+        </Page>
+      );
+    case "audit":
+      return (
+        <Page>
+          <Audit route={route} />
         </Page>
       );
     case "playground":

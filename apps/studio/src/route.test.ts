@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { hrefOf, parseRoute, sessionRoute, takeTenant } from "./route.ts";
+import { auditRoute, hrefOf, parseRoute, sessionRoute, takeTenant } from "./route.ts";
 
 function parsed(href: string) {
   const { pathname, search } = new URL(href, "http://localhost");
@@ -14,6 +14,8 @@ test("every route is read back from its URL", () => {
     sessionRoute("s", { turnId: "t1", effect: 3, message: 12, at: 450 }),
     { view: "waiting" } as const,
     { view: "overview" } as const,
+    auditRoute(),
+    auditRoute({ actor: "a b", action: "deny", of: "shop", from: 1, until: 2, after: "3:0f" }),
     { view: "playground", from: "s1" } as const,
     { view: "compare", left: "a&b", right: "c" } as const,
     { view: "replay" } as const,

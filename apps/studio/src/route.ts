@@ -9,6 +9,7 @@ export type Route =
   | SessionRoute
   | { readonly view: "waiting" }
   | { readonly view: "overview" }
+  | AuditRoute
   | { readonly view: "playground"; readonly from: string | null }
   | { readonly view: "compare"; readonly left: string; readonly right: string }
   | { readonly view: "replay" };
@@ -25,6 +26,20 @@ export type SessionRoute = {
   readonly message: number | null;
   /** The time of the playhead, in milliseconds since the turn was accepted; `null`: the present. */
   readonly at: number | null;
+};
+
+/** A page of the audit log, and which rows it shows; `null`: all. */
+export type AuditRoute = {
+  readonly view: "audit";
+  readonly actor: string | null;
+  readonly action: string | null;
+  /** Not the tenant that the page shows: the log has the rows of all. */
+  readonly of: string | null;
+  /** In milliseconds. */
+  readonly from: number | null;
+  readonly until: number | null;
+  /** The cursor of the page; `null`: the newest rows. */
+  readonly after: string | null;
 };
 
 const base = import.meta.env.BASE_URL;
@@ -65,6 +80,16 @@ export function parseRoute(pathname: string, search: string): Route {
       return { view: "waiting" };
     case "overview":
       return { view: "overview" };
+    case "audit":
+      return {
+        view: "audit",
+        actor: query.get("actor"),
+        action: query.get("action"),
+        of: query.get("of"),
+        from: count(query.get("from")),
+        until: count(query.get("until")),
+        after: query.get("after"),
+      };
     case "playground":
       return { view: "playground", from: query.get("from") };
     case "compare":
@@ -86,6 +111,10 @@ export function hrefOf(route: Route, tenant: string | null = shown): string {
       const { sessionId, turnId, effect, message, at } = route;
       return `${base}s/${encodeURIComponent(sessionId)}${queryOf({ turn: turnId, effect, message, at })}`;
     }
+    case "audit": {
+      const { view, ...fields } = route;
+      return `${base}${view}${queryOf(fields)}`;
+    }
     case "playground":
       return `${base}playground${queryOf({ from: route.from })}`;
     case "compare":
@@ -100,6 +129,11 @@ export function hrefOf(route: Route, tenant: string | null = shown): string {
 /** The route of a session without a selection. */
 export function sessionRoute(sessionId: string, selection: Partial<SessionRoute> = {}): SessionRoute {
   return { turnId: null, effect: null, message: null, at: null, ...selection, view: "session", sessionId };
+}
+
+/** The newest rows of the audit log. */
+export function auditRoute(filter: Partial<AuditRoute> = {}): AuditRoute {
+  return { actor: null, action: null, of: null, from: null, until: null, after: null, ...filter, view: "audit" };
 }
 
 /** Shows another route. `replace`: the back button skips the present one, for a selection that changes often. */

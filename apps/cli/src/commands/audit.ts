@@ -15,6 +15,7 @@ export type AuditRequest = {
   readonly limit: number;
   readonly session: string | null;
   readonly actor: string | null;
+  readonly action: string | null;
   readonly json: boolean;
   /** The file for all rows, as lines of JSON; `-`: standard output; `null`: a page is printed. */
   readonly exportTo: string | null;
@@ -22,12 +23,13 @@ export type AuditRequest = {
 
 export async function audit(context: CommandContext, request: AuditRequest): Promise<number> {
   const { io, out, say, note } = context;
-  const { session, actor, exportTo } = request;
+  const { session, actor, action, exportTo } = request;
   const tenant = tenantOf(context);
   const filter = {
     ...(tenant === null ? {} : { tenant }),
     ...(session === null ? {} : { session }),
     ...(actor === null ? {} : { actor }),
+    ...(action === null ? {} : { action }),
   };
   return withSessions(context, async (sessions) => {
     const limit = exportTo === null ? request.limit : Number.POSITIVE_INFINITY;

@@ -312,6 +312,7 @@ const audit: Declaration = {
       .option(tenantFlags, tenantHelp)
       .option("--session <id>", "only rows of this session")
       .option("--actor <name>", "only rows of this actor")
+      .option("--action <name>", "only rows of this action, such as approve or delete")
       .option("--json", "print the rows as one JSON object")
       .addOption(
         new Option("--export <file>", "write all rows to a file, as lines of JSON; - is standard output").conflicts(
@@ -324,6 +325,7 @@ const audit: Declaration = {
       limit: Number(command.getOptionValue("limit")),
       session: value(command, "session"),
       actor: value(command, "actor"),
+      action: value(command, "action"),
       json: flag(command, "json"),
       exportTo: value(command, "export"),
     });

@@ -12,10 +12,15 @@ export async function exportTurn(client: EverturnClient, sessionId: string, turn
   const record = await client.export(sessionId, turnId);
   // File systems reject other characters.
   const name = `${sessionId}-${turnId}`.replace(/[^\w.-]+/g, "_").slice(0, 100);
-  const url = URL.createObjectURL(new Blob([JSON.stringify(record, null, 2)], { type: "application/json" }));
+  saveFile(`${name}.turn.json`, new Blob([JSON.stringify(record, null, 2)], { type: "application/json" }));
+}
+
+/** Saves a file as a download. */
+export function saveFile(name: string, content: Blob): void {
+  const url = URL.createObjectURL(content);
   const link = document.createElement("a");
   link.href = url;
-  link.download = `${name}.turn.json`;
+  link.download = name;
   link.click();
   // The browser reads the object after the click; a later task may release it.
   setTimeout(() => URL.revokeObjectURL(url), 10_000);

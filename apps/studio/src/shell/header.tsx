@@ -9,7 +9,7 @@ import { useCallback, useState } from "react";
 import { useConnection } from "../data/connection.tsx";
 import { useOnline } from "../data/online.ts";
 import { useQuery } from "../data/query.ts";
-import { useRoute } from "../route.ts";
+import { auditRoute, useRoute } from "../route.ts";
 import { useSessionCounts } from "../sessions/waiting-count.ts";
 import { IconButton } from "./button.tsx";
 import { KeyboardHelp } from "./keyboard-help.tsx";
@@ -75,6 +75,7 @@ export function Header(): ReactNode {
 
 function Views(): ReactNode {
   const { view } = useRoute();
+  const { server } = useConnection();
   const waiting = useSessionCounts()?.waiting ?? null;
   const current = (...views: readonly Route["view"][]) => (views.includes(view) ? "page" : undefined);
   return (
@@ -91,6 +92,11 @@ function Views(): ReactNode {
       <Link to={{ view: "playground", from: null }} aria-current={current("playground")}>
         Playground
       </Link>
+      {server.tenants && (
+        <Link to={auditRoute()} aria-current={current("audit")}>
+          Audit
+        </Link>
+      )}
     </nav>
   );
 }

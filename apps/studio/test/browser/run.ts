@@ -23,6 +23,7 @@ import { commonFlows } from "./flows.ts";
 import { accessFlows } from "./flows/access.ts";
 import { accessibilityFlows } from "./flows/accessibility.ts";
 import { approvalFlows } from "./flows/approvals.ts";
+import { auditFlows } from "./flows/audit.ts";
 import { followFlows } from "./flows/following.ts";
 import { forkFlows } from "./flows/forks-and-runs.ts";
 import { hostFlows } from "./flows/hosts.ts";
@@ -57,6 +58,7 @@ const flows: readonly Flow[] = [
   ...linkFlows,
   ...accessFlows,
   ...tenantFlows,
+  ...auditFlows,
   ...keyboardFlows,
   ...accessibilityFlows,
   ...hostFlows,

@@ -41,6 +41,12 @@ export type AuditPageOptions = {
   readonly session?: string;
   /** Only rows of this actor. */
   readonly actor?: string;
+  /** Only rows of this action. */
+  readonly action?: string;
+  /** Only rows of this time or later, in milliseconds by the clock of the storage. */
+  readonly from?: number;
+  /** Only rows before this time. */
+  readonly until?: number;
 };
 
 /** How many rows a page examines if it is filtered. */
@@ -50,13 +56,14 @@ const rowsPerRead = 200;
 /** A page of the audit log, newest first. A filtered page may have fewer rows than `limit`, and a `next`. */
 export async function auditPage(
   storage: HostStorage,
-  { limit = 100, after, ...filter }: AuditPageOptions = {},
+  { limit = 100, after, from: earliest = 0, until, ...filter }: AuditPageOptions = {},
 ): Promise<{ readonly items: readonly AuditEntry[]; readonly next: string | null }> {
   const items: AuditEntry[] = [];
-  let from = cursorOf(after);
+  let from = beforeTime(cursorOf(after), until);
   for (let scanned = 0; ;) {
     const entries: readonly AuditEntry[] = await olderThan(storage, from);
     for (const entry of entries) {
+      if (entry.at < earliest) return { items, next: null };
       from = entry;
       if (!matches(entry, filter)) continue;
       items.push(entry);
@@ -88,11 +95,18 @@ async function olderThan(storage: HostStorage, from: Place | null): Promise<read
     });
 }
 
-function matches(entry: AuditEntry, { tenant, session, actor }: AuditPageOptions): boolean {
+/** The place of a page of rows before a time: that of the cursor, if it is earlier. */
+function beforeTime(cursor: Place | null, until: number | undefined): Place | null {
+  if (until === undefined || (cursor !== null && cursor.at < until)) return cursor;
+  return { at: Math.ceil(until), id: "" };
+}
+
+function matches(entry: AuditEntry, { tenant, session, actor, action }: AuditPageOptions): boolean {
   return (
     (tenant === undefined || entry.tenant === tenant) &&
     (session === undefined || entry.sessionId === session) &&
-    (actor === undefined || entry.actor === actor)
+    (actor === undefined || entry.actor === actor) &&
+    (action === undefined || entry.action === action)
   );
 }
 

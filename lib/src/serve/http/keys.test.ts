@@ -256,5 +256,14 @@ describe("administrators", () => {
     const filtered = await (await send(adminToken, "/audit?session=s1&tenant=shop&actor=ada")).json();
     expect(filtered.items).toHaveLength(1);
     expect((await (await send(adminToken, "/audit?tenant=other")).json()).items).toEqual([]);
+    const actionsOf = async (query: string): Promise<readonly string[]> =>
+      (await (await send(adminToken, `/audit?${query}`)).json()).items.map(({ action }: { action: string }) => action);
+    expect(await actionsOf("action=delete")).toEqual(["delete"]);
+    await clock.advance(1000);
+    await keys.create(grant);
+    expect(await actionsOf("from=5001")).toEqual(["key_create"]);
+    expect(await actionsOf("until=6000")).toEqual(["key_revoke", "delete", "key_create"]);
+    expect(await actionsOf("from=5000&until=5000")).toEqual([]);
+    expect(await actionsOf(`until=6000&after=${first.next}`)).toEqual(["delete", "key_create"]);
   });
 });

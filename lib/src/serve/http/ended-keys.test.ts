@@ -4,8 +4,9 @@
 import type { StoredKeys } from "everturn/http";
 
 import { engine } from "everturn";
+import { storageTables } from "everturn/advanced";
 import { createHandler, storedKeys } from "everturn/http";
-import { memoryStorage, runtime, storageTables } from "everturn/runtime";
+import { memoryStorage, runtime } from "everturn/runtime";
 import { handClock } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 

@@ -144,6 +144,41 @@ test("shows a crash before the next process has recorded a row", () => {
   expect(crashes).toMatchObject([{ time: 900, died: "process-14501" }]);
 });
 
+test("names the process that died when its successor has claimed the turn and recorded nothing", () => {
+  const effect = { kind: "model", name: "model", step: 0, firstAt: null } as const;
+  const lost = { reason: "crash", endedAt: acceptedAt + 900 } as const;
+  const claims = [
+    { owner: "process-a", epoch: 1, since: acceptedAt, takesOver: false },
+    { owner: "process-b", epoch: 2, since: acceptedAt + 800, takesOver: true },
+  ];
+  const { crashes } = layoutOf(timelineOf([], { claims }), {
+    open: [{ ...effect, id: "lost:model", startedAt: acceptedAt + 100, discarded: lost }],
+    now: acceptedAt + 1500,
+  });
+  expect(crashes).toMatchObject([{ died: "process-a", continued: "process-b" }]);
+});
+
+test("does not count the time between a crash and the takeover as active", () => {
+  const crashed = {
+    reason: "crash",
+    attempt: 1,
+    epoch: 1,
+    startedAt: acceptedAt,
+    endedAt: acceptedAt + 500,
+    delayMs: null,
+    failure: null,
+    text: "",
+    textLength: 0,
+  } as const;
+  const claims = [
+    { owner: "process-a", epoch: 1, since: acceptedAt, takesOver: false },
+    { owner: "process-b", epoch: 2, since: acceptedAt + 8500, takesOver: true },
+  ];
+  const effect = effectOf(1, "model", 0, [0, 9000], { epoch: 2, discarded: [crashed] });
+  const { totals } = layoutOf(timelineOf([effect], { claims }));
+  expect(totals.activeMs).toBe(1000);
+});
+
 test("leaves out a takeover in an earlier turn", () => {
   const claims = [{ owner: "b", epoch: 2, since: acceptedAt - 5000, takesOver: true }];
   expect(layoutOf(timelineOf([effectOf(1, "model", 0, [0, 10])], { claims })).crashes).toEqual([]);

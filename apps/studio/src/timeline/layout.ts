@@ -216,7 +216,7 @@ export function layoutOf(timeline: TurnTimeline, options: LayoutOptions = {}): T
     steps: stepsOf(effects, all),
     scale: timeScaleOf([...active, ...moments], end),
     end,
-    totals: totalsOf(timeline, all, active),
+    totals: totalsOf(timeline, all, active, crashes),
     isOrderOnly,
   };
 }
@@ -318,10 +318,13 @@ function crashesOf(claims: readonly TurnClaim[], effects: readonly TimelineEffec
   });
 }
 
-/** A crash whose successor has not recorded a row yet: only live events show it. */
+/** A crash whose successor has not claimed the turn yet: only live events show it. */
 function newCrashes({ turn, claims, effects }: TurnTimeline, open: readonly OpenEffect[]): readonly Crash[] {
   const lost = open.find(({ discarded }) => discarded?.reason === "crash")?.discarded ?? null;
-  if (lost === null) return [];
+  const newest = claims.at(-1);
+  // A successor without a row is the newest claim, and the process that died is the one before it.
+  const isClaimed = newest?.takesOver === true && !effects.some(({ epoch }) => epoch >= newest.epoch);
+  if (lost === null || isClaimed) return [];
   const time = Math.max(0, lost.endedAt - turn.acceptedAt);
   const died = claims.at(-1)?.owner ?? null;
   return [{ time, resumedAt: time, died, continued: "Another process", replayed: effects.length }];
@@ -364,9 +367,17 @@ function plus(left: number | null, right: number | null): number | null {
   return left === null ? right : right === null ? left : left + right;
 }
 
-function totalsOf({ turn, effects }: TurnTimeline, all: readonly Bar[], active: readonly Bar[]): Totals {
+function totalsOf(
+  { turn, effects }: TurnTimeline,
+  all: readonly Bar[],
+  active: readonly Bar[],
+  crashes: readonly Crash[],
+): Totals {
   const waits = all.filter(({ kind }) => kind === "wait" || kind === "queue");
-  const activeMs = coveredMs(active);
+  // Between a crash and the takeover no process works, whatever the effect that was interrupted spans.
+  const dead = crashes.map(({ time, resumedAt }) => ({ start: time, end: resumedAt }));
+  const deadMs = coveredMs(dead);
+  const activeMs = coveredMs([...active, ...dead]) - deadMs;
   const usages = effects.map(({ usage }) => usage);
   const summed = turn.end === null ? usages : [turn.end.usage];
   const sum = (field: "inputTokens" | "outputTokens" | "totalCost"): number | null =>
@@ -374,7 +385,7 @@ function totalsOf({ turn, effects }: TurnTimeline, all: readonly Bar[], active: 
   const firstAt = effects.find((effect) => effect.firstAt !== null)?.firstAt ?? null;
   return {
     activeMs,
-    waitingMs: coveredMs([...active, ...waits]) - activeMs,
+    waitingMs: coveredMs([...active, ...dead, ...waits]) - activeMs - deadMs,
     steps: new Set(effects.filter(({ kind }) => kind === "model").map(({ step }) => step)).size,
     commits: effects.length,
     inputTokens: sum("inputTokens"),

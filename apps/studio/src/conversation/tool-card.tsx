@@ -192,6 +192,8 @@ function signOf(
   }
   if (answer !== null && answer.status !== "awaiting_user") {
     if (answer.status === "success") return { text: time === null ? "done" : duration(time), kind: "tool" };
+    // A person has decided: the tool did not run, and nothing went wrong.
+    if (isDenial(answer)) return { text: "denied", kind: "wait" };
     const text = answer.status === "not_run" ? "not run" : answer.status === "failure" ? "failed" : "cancelled";
     return { text: time === null ? text : `${text} · ${duration(time)}`, kind: "crash" };
   }
@@ -200,6 +202,10 @@ function signOf(
   if (live?.state === "waiting") return { text: "waits", kind: "wait" };
   if (live?.state === "succeeded") return { text: time === null ? "done" : duration(time), kind: "tool" };
   return { text: "called", kind: "" };
+}
+
+function isDenial({ status, code }: NonNullable<TurnCall["answer"]>): boolean {
+  return status === "failure" && code === "denied";
 }
 
 /** The arguments on one line. */

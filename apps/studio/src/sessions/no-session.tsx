@@ -17,6 +17,11 @@ export function NoSession(): ReactNode {
     <div className="welcome">
       <div className="welcome-body">
         <h1>Start a session</h1>
+        <p className="muted welcome-text">
+          Everturn runs LLM turns that survive crashes: every reply of the model and every result of a tool is stored
+          before the turn goes on, so after a crash another process continues it. This page shows what the turns of this
+          server do, step by step, and lets you approve, steer, compare and repeat them.
+        </p>
         <NewSession />
         <Scenarios />
       </div>

@@ -1,6 +1,7 @@
 // The command palette: sessions by title or id, views, actions of the session that is shown, and messages that contain
 // the text, if the storage can search.
 
+import type { SessionSummary } from "../data/types.ts";
 import type { Route } from "../route.ts";
 import type { ReactNode } from "react";
 
@@ -139,6 +140,11 @@ function useEntries(
   const hits = useQuery(server.search && searched.length > 1 ? `search:${searched}` : null, async (signal) =>
     inspector.search(searched, { limit: maxOfGroup, signal }),
   );
+  // An old session is not among the newest, so an id is looked up.
+  const isListed = sessions.data?.items.some(({ id }) => id === searched) !== false;
+  const byId = useQuery(!isListed && idPattern.test(searched) ? `session-by-id:${searched}` : null, async (signal) =>
+    client.get(searched, { messages: 0, signal }),
+  );
   return useMemo(() => {
     const words = text.toLowerCase().split(/\s+/).filter(Boolean);
     const matches = (label: string): boolean => words.every((word) => label.toLowerCase().includes(word));
@@ -179,11 +185,15 @@ function useEntries(
     ].filter(({ label }) => matches(label));
     const found = (sessions.data?.items ?? [])
       .map((summary) => ({ summary, title: titleOf(summary) }))
-      .filter(({ summary, title }) => matches(`${title} ${summary.id}`))
+      .filter(({ summary, title }) => matches([title, summary.id, ...toolsOf(summary)].join(" ")))
       .slice(0, maxOfGroup)
       .map(({ summary, title }) =>
         entry("Sessions", summary.id, title, statusOf(summary).text, () => navigate(sessionRoute(summary.id))),
       );
+    if (byId.data !== null && byId.data.session.id === text.trim()) {
+      const { id } = byId.data.session;
+      found.unshift(entry("Sessions", id, id, "by id", () => navigate(sessionRoute(id))));
+    }
     const messages = (hits.data ?? []).map(({ sessionId, position, title, excerpt, matches: marks }): Entry => ({
       id: `Messages:${sessionId}:${position}`,
       group: "Messages",
@@ -199,8 +209,16 @@ function useEntries(
     const named = [...views, ...own].filter(isTyped);
     const others = [...views, ...own.slice(0, maxOfGroup)].filter((other) => !named.includes(other));
     return [...named, ...found, ...messages, ...others];
-  }, [text, actions, theme, sessions.data, hits.data, server, inspector, openHelp, logOut]);
+  }, [text, actions, theme, sessions.data, byId.data, hits.data, server, inspector, openHelp, logOut]);
 }
+
+/** The tools whose calls wait in a session. */
+function toolsOf({ pendingToolCalls }: SessionSummary): readonly string[] {
+  return pendingToolCalls.map(({ shown }) => shown.name);
+}
+
+/** What may be the id of a session: one word with a digit, a dash or an underscore. */
+const idPattern = /^(?=.*[\d_-])\S{6,200}$/;
 
 /** The characters before the first match that a line shows. */
 const charactersBefore = 16;

@@ -111,6 +111,12 @@ export const commonFlows: readonly Flow[] = [
         (await read(server, `sessions/${id}/messages`)).includes("The photo is missing"),
         "the reason is not stored",
       );
+      const card = talk(page).locator(".tool-card", { hasText: "issue_refund" });
+      await until(
+        "the card says that the call was denied",
+        async () => text(card.first()),
+        (whole) => whole.includes("denied") && !whole.includes("failed"),
+      );
     },
   },
   {

@@ -24,6 +24,7 @@ import { accessFlows } from "./flows/access.ts";
 import { accessibilityFlows } from "./flows/accessibility.ts";
 import { approvalFlows } from "./flows/approvals.ts";
 import { auditFlows } from "./flows/audit.ts";
+import { firstStepFlows } from "./flows/first-steps.ts";
 import { followFlows } from "./flows/following.ts";
 import { forkFlows } from "./flows/forks-and-runs.ts";
 import { hostFlows } from "./flows/hosts.ts";
@@ -49,6 +50,7 @@ const flows: readonly Flow[] = [
   ...waitingFlows,
   ...approvalFlows,
   ...messageFlows,
+  ...firstStepFlows,
   ...followFlows,
   ...requestFlows,
   ...idleFlows,

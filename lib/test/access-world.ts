@@ -1,7 +1,7 @@
 // A server with sessions of one caller, for tests of who may do what over HTTP: requests of each kind of caller, and
 // the rows that they leave.
 
-import type { Json } from "everturn";
+import type { Adapter, FakeScript, Json, Message } from "everturn";
 import type { ApiKey, Caller, CallToDecide, HttpOptions, OwnedSession } from "everturn/http";
 
 import { askUser, engine, fake, tool } from "everturn";
@@ -58,6 +58,8 @@ export type WorldSettings = {
    * scope that changes something. Default: none.
    */
   readonly mutation?: keyof typeof mutations;
+  /** Calls a function when the world is not used any more. Default: at the end of the test. */
+  readonly closes?: (close: () => void) => void;
   /** Keys beside those of the kinds. */
   readonly keys?: readonly ApiKey[];
 };
@@ -73,9 +75,9 @@ const mutations = {
 } as const;
 
 export async function accessWorld(settings: WorldSettings = {}) {
-  const { rules = deciderRules, hasData = true, mutation, keys: otherKeys = [] } = settings;
+  const { rules = deciderRules, hasData = true, mutation, keys: otherKeys = [], closes = onTestFinished } = settings;
   const database = new Database(":memory:");
-  onTestFinished(() => void database.close());
+  closes(() => void database.close());
   const paid: unknown[] = [];
   const schema = { type: "object" } as const;
   const pay = tool({
@@ -96,18 +98,16 @@ export async function accessWorld(settings: WorldSettings = {}) {
     handler: () => askUser("Which color?"),
   });
   const text = { type: "text", text: "The secret parcel." } as const;
+  /** Answers a message with a call of the tool, and its result with text. */
   const calling = (name: string) =>
     engine({
-      adapter: fake({
-        scripts: Array.from({ length: 99 }, () => [
-          [text, { type: "tool_call", id: "c1", name, arguments: { amount: 50 } } as const],
-          [text],
-        ]).flat(),
-      }),
+      adapter: answering(({ role }) =>
+        role === "user" ? [text, { type: "tool_call", id: "c1", name, arguments: { amount: 50 } } as const] : [text],
+      ),
       model: "fake:m",
       tools: [pay, lookUp, ask],
     });
-  const done = engine({ adapter: fake({ scripts: Array.from({ length: 99 }, () => [text]) }), model: "fake:m" });
+  const done = engine({ adapter: answering(() => [text]), model: "fake:m" });
   // No session has the engine `spare`.
   const engineValues = {
     default: done,
@@ -177,11 +177,11 @@ export async function accessWorld(settings: WorldSettings = {}) {
     };
   };
   const tenant = sessions.tenant("shop");
-  if (hasData) {
-    for (const id of sessionIds) {
-      await send("owner", "POST", "/sessions", { id, input: `the secret of ${id}`, options: { engine: id } });
-    }
-  }
+  /** Starts a session of the owner that waits as its kind says. Default of `id`: the kind. */
+  const start = async (kind: (typeof sessionIds)[number], id: string = kind): Promise<void> => {
+    await send("owner", "POST", "/sessions", { id, input: `the secret of ${id}`, options: { engine: kind } });
+  };
+  if (hasData) for (const kind of sessionIds) await start(kind);
   isSetUp = true;
   const countChanges = database.prepare("SELECT total_changes() AS changes");
   let known = { changes: "", text: "" };
@@ -207,7 +207,18 @@ export async function accessWorld(settings: WorldSettings = {}) {
   /** The id of the approval, as a chat of the AI SDK shows it. */
   const approvalOf = async (id: string): Promise<string> =>
     /"approval":\{"id":"([^"]+)"/.exec((await send("operator", "GET", `/ui/chat/${id}`)).raw)?.[1] ?? "no-approval";
-  return { handler, send, sessions: tenant, rows, turnOf, callOf, approvalOf, paid };
+  return { handler, send, start, sessions: tenant, rows, turnOf, callOf, approvalOf, paid };
+}
+
+/** A model without state: its reply follows from the newest message. */
+function answering(script: (newest: Message) => FakeScript): Adapter {
+  return {
+    provider: "fake",
+    stream: (request, call) => {
+      const newest = request.messages.at(-1);
+      return fake({ script: newest === undefined ? [] : script(newest) }).stream(request, call);
+    },
+  };
 }
 
 function tokenOf(from: Exclude<Kind, "anonymous"> | Pick<ApiKey, "token">): string {

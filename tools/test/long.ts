@@ -34,6 +34,10 @@ const parts: { readonly [name: string]: Part } = {
       ],
     ],
   },
+  access: {
+    about: "who may do what: every route with every key, and random requests; `npm test` tries a part of both",
+    commands: [["vitest", "run", "lib/src/serve/http/access-matrix.test.ts", "lib/src/serve/http/access-fuzz.test.ts"]],
+  },
   floors: {
     about: "the laws and the crash matrix in a copy without the floors `serve` and `bridges` and without the apps",
     commands: [[...source, "lib/test/long/lower-floors.ts"]],
@@ -120,6 +124,7 @@ const root = join(import.meta.dirname, "../..");
 const env = {
   ...process.env,
   EVERTURN_CRASH_POINTS: "all",
+  EVERTURN_ACCESS: "all",
   PATH: `${join(root, "node_modules/.bin")}:${process.env["PATH"] ?? ""}`,
 };
 

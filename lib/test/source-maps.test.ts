@@ -148,7 +148,7 @@ describe("a published map", () => {
     version: 3,
     file: "x.js",
     names: ["second", "first"],
-    sources: ["../node_modules/a/index.js", "../src/b.ts"],
+    sources: ["../node_modules/a/index.js", "../apps/studio/src/b.ts"],
     sourcesContent: ["a", "b"],
     mappings: encode(segments),
   };
@@ -163,16 +163,24 @@ describe("a published map", () => {
         version: 3,
         file: "x.js",
         names: ["first", "second"],
-        sources: ["../src/b.ts"],
+        sources: ["../apps/studio/src/b.ts"],
         sourcesContent: ["b"],
       },
       segments: [[[10, 0, 3, 0, 0], [14, 0, 3, 8, 1], [20, 0, 4, 0], [30]], [[2, 0, 4, 2]]],
     });
   });
 
+  test("of the studio has no sources of the library, whose own maps have them", () => {
+    const ofLibrary = { ...map, sources: ["../node_modules/a/index.js", "../src/b.ts"] };
+    const sourcesOf = (isMinified: boolean): readonly string[] =>
+      JSON.parse(publishedMap(ofLibrary, isMinified)).sources;
+    expect(sourcesOf(true)).toEqual([]);
+    expect(sourcesOf(false)).toEqual(["../src/b.ts"]);
+  });
+
   test("of code that is not minified leads to each line, and has no names", () => {
     expect(published({ isMinified: false })).toEqual({
-      fields: { version: 3, file: "x.js", names: [], sources: ["../src/b.ts"], sourcesContent: ["b"] },
+      fields: { version: 3, file: "x.js", names: [], sources: ["../apps/studio/src/b.ts"], sourcesContent: ["b"] },
       segments: [[[10, 0, 3, 0], [20, 0, 4, 0], [30]], [[2, 0, 4, 2]]],
     });
   });

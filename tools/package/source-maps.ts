@@ -3,7 +3,8 @@
 //
 // The package has at most 12 MB, and complete maps do not fit (docs/decisions/0053). A map has no sources of bundled
 // packages and no segments that lead to them: users see the published code there. It has no columns of the sources: a
-// segment that continues a line of the sources is left out. The map of minified code also has the names of the sources.
+// segment that continues a line of the sources is left out. The map of minified code, the page of the studio, also has
+// the names of its sources; there the library is a bundled package, whose sources are in the maps of the library.
 
 import type { SourceMapSegment } from "@jridgewell/sourcemap-codec";
 
@@ -26,7 +27,9 @@ type SourceMap = {
  * The text of a map as it is published. `isMinified`: the names of the code are not those of the sources.
  */
 export function publishedMap(map: SourceMap, isMinified: boolean): string {
-  const kept = map.sources.flatMap((source, index) => (source.includes("node_modules/") ? [] : [index]));
+  const isBundled = (source: string): boolean =>
+    source.includes("node_modules/") || (isMinified && source.startsWith("../src/"));
+  const kept = map.sources.flatMap((source, index) => (isBundled(source) ? [] : [index]));
   const numbers = new Map(kept.map((index, number) => [index, number]));
   const names = new Map<number, number>();
   const nameNumber = (index: number): number => {

@@ -147,7 +147,7 @@ export const replies: { readonly [guide: string]: readonly (readonly Reply[])[] 
     ],
   ],
   testing: [[{ calls: [["convert", { euros: 20 }]] }, { text: "20 euros are 25 dollars." }], []],
-  security: [[{ calls: [["invoices", {}]] }, { text: "You have one invoice: 1-1." }]],
+  security: [[{ calls: [["invoices", {}]] }, { text: "You have one invoice: 1-1." }], []],
   data: [[{ text: "Good morning." }, { text: "Good evening." }]],
   "lib/README": [
     [

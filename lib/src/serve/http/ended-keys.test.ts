@@ -134,7 +134,7 @@ describe("when its key is revoked, within a second", () => {
       (await model.call(1)).finish();
       const turn = sessions.tenant("shop").attach("s1");
       expect((await turn.result).text).toBe("Hel");
-      // A completion has no turn: nobody would get its result, so it is aborted.
+      // A completion has no turn: no reader would get its result, so it is aborted.
       const second = sent.path === "/sessions" || sent.path.includes("reply") ? await model.call(2) : null;
       expect(second?.signal.aborted ?? false).toBe(false);
       if (sent.path.startsWith("/v1/")) expect((await model.call(2)).signal.aborted).toBe(true);

@@ -7,6 +7,7 @@ import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
 import { chat, engine, fake, says, tool } from "everturn";
+import { putTool } from "everturn/advanced";
 import { memoryStorage, runtime } from "everturn/runtime";
 import { beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
@@ -162,13 +163,18 @@ describe("the error at run time names the field, the tool and the choices", () =
     ["an option of a run", { maxTurns: 3 }, /"maxTurns"; it belongs in options: engine\(\{ options/],
     ["an adapter that is not called", { adapter: fake }, /adapter must be an adapter, the value of a call/],
     ["tools by name", { tools: { weather: tool(weather) } }, /tools must be a list of tools/],
+    [
+      "two tools of one name",
+      { tools: [tool(weather), tool(weather)] },
+      /tools\[0\] and tools\[1\] have the same name "weather"/,
+    ],
     ["a tool that is not built", { tools: [tool(weather), weather] }, /tools\[1\] must be a tool, the value of tool\(/],
   ])("engine: %s", (_, fields, message) => {
     expect(() => untyped(engine, fields)).toThrow(message);
   });
 
-  test("two tools of one name", async () => {
-    const two = engine({ adapter: fake({ script: [] }), tools: [tool(weather), tool(weather)] });
+  test("two tools of one name, of which one was added later", async () => {
+    const two = putTool(engine({ adapter: fake({ script: [] }), tools: [tool(weather)] }), tool(weather));
     await expect(chat(two, "hi")).rejects.toThrow('two tools have the name "weather"');
   });
 

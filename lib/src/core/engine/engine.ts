@@ -141,7 +141,7 @@ const defaults: Engine = {
 
 /**
  * Builds an engine; every field has a default. Throws `MisuseError` for an unknown field, which says where an option
- * belongs that was given in the wrong place, and for an API key among the settings.
+ * belongs that was given in the wrong place, for an API key among the settings, and for two tools of one name.
  *
  * @example
  * ```ts
@@ -180,6 +180,7 @@ export function engine(given: EngineFields<CallerContext> = {}): Engine {
     if ((fields[key] ?? null) !== null) checkRule("engine: ", [key], fields[key], aFunction);
   }
   checkTools("engine", fields.tools ?? []);
+  checkToolNames(fields.tools ?? []);
   if ((fields.adapter ?? null) !== null) checkRule("engine: ", ["adapter"], fields.adapter, anAdapter);
   fields.adapter?.checkOptions?.(fields.adapterOptions ?? {});
   checkMiddleware("engine", fields.middleware ?? []);
@@ -289,6 +290,20 @@ export function checkTools(caller: string, tools: unknown): void {
   const index = tools.findIndex((each) => !isTool(each));
   if (index === -1) return;
   throw invalidArgument(`${caller}: tools[${index}] must be a tool, the value of tool({ … })`, ["tools"]);
+}
+
+/** Throws `MisuseError` for two tools of one name: a call of the model would not say which. */
+function checkToolNames(tools: readonly Tool<CallerContext>[]): void {
+  const names = tools.map(({ name }) => name);
+  const second = names.findIndex((name, index) => names.indexOf(name) < index);
+  const name = names[second];
+  if (name === undefined) return;
+  const first = names.indexOf(name);
+  throw invalidArgument(`engine: tools[${first}] and tools[${second}] have the same name "${name}"; rename one`, [
+    "tools",
+    second,
+    "name",
+  ]);
 }
 
 function isTool(value: unknown): boolean {

@@ -91,6 +91,10 @@ export const rows: readonly Row[] = [
   { route: "POST /sessions/{id}/cancel", need: "own", on: "done", body: () => ({}) },
   { route: "POST /sessions/{id}/fork", need: "own", on: "done", body: () => ({}) },
   { route: "POST /sessions/{id}/recover", need: "own", on: "done", body: () => ({}) },
+  { route: "POST /sessions/{id}/compact", need: "own", on: "done", body: () => ({}) },
+  // There is nothing to undo.
+  { route: "POST /sessions/{id}/undo-compaction", need: "own", on: "done", body: () => ({}), also: [409] },
+  { route: "GET /sessions/{id}/frames", need: "read" },
   // There is no such input.
   { route: "DELETE /sessions/{id}/inputs/{inputId}", need: "own", on: "done", also: [404] },
   {

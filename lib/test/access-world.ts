@@ -107,7 +107,7 @@ export async function accessWorld(settings: WorldSettings = {}) {
       model: "fake:m",
       tools: [pay, lookUp, ask],
     });
-  const done = engine({ adapter: answering(() => [text]), model: "fake:m" });
+  const done = engine({ adapter: answering(() => [text]), model: "fake:m", contextPolicy: { window: 100_000 } });
   // No session has the engine `spare`.
   const engineValues = {
     default: done,

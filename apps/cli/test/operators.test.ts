@@ -165,6 +165,36 @@ test("a turn that no process drives is cancelled", async () => {
   expect((await run("audit", "--session", "stuck")).stdout).toMatch(/cancel +command of/);
 });
 
+test("a compaction is requested, shown and undone", async () => {
+  const host = sqliteStorage({ path: database });
+  const scripts = ["Hello.", "Ada said hello.", "I know."].map((text) => [{ type: "text", text } as const]);
+  const agent = engine({ adapter: fake({ scripts }), model: "fake:m", contextPolicy: { window: 32_000 } });
+  const sessions = runtime({ host, engines: { long: agent } });
+  await (
+    await sessions.start("Hello, I am Ada.", { id: "long", engine: "long" })
+  ).result;
+  expect((await run("compact", "long", "--undo")).stderr).toContain("session long has no frame");
+  expect(await run("compact", "lon", "--keep", "names")).toMatchObject({
+    code: 0,
+    stderr: "the next turn of session long begins with a summary; everturn compact long --undo withdraws it\n",
+  });
+  expect((await run("show", "long")).stdout).toContain("the next turn begins with a summary of the older messages");
+  await (
+    await sessions.reply("long", "Who am I?")
+  ).result;
+  await sessions.close();
+  await host.close();
+  expect((await run("show", "long")).stdout).toContain(
+    "requests have a summary in place of the first 2 messages: Ada said hello.",
+  );
+  expect((await run("compact", "long", "--undo")).stderr).toBe(
+    "undone: the next request has all messages of session long\n",
+  );
+  expect((await run("audit", "--session", "long")).stdout).toMatch(
+    /undo_compaction +command of[\s\S]*compact +command of/,
+  );
+});
+
 test("an operator finds, explains and repairs a stuck turn of a tenant with the command alone", async () => {
   const tools = join(place.folder, "tools.mjs");
   // A tool that ends its process, and the tool after the deploy that repairs it.

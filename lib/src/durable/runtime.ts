@@ -22,6 +22,7 @@ import type {
   AuditEntry,
   Cancelled,
   Closeable,
+  Compaction,
   HistoryFrame,
   Json,
   JsonObject,
@@ -39,7 +40,7 @@ import type {
 } from "../core/model/internal.ts";
 import type { DecisionInput } from "../core/session/internal.ts";
 import type { CancelOptions } from "./accept/cancel.ts";
-import type { Compaction, CompactOptions, FramePageOptions, UndoCompactionOptions } from "./accept/compaction.ts";
+import type { CompactOptions, FramePageOptions, UndoCompactionOptions } from "./accept/compaction.ts";
 import type { SteerOptions } from "./accept/steer.ts";
 import type { Completion, TokenAnswer, TokenOptions } from "./accept/tokens.ts";
 import type { RuntimeContext, VerbContext } from "./drive/context.ts";

@@ -1,5 +1,10 @@
 // A conversation of 2,000 turns with tool results of up to 200 KB, against a provider whose window is 32,000 tokens:
-// with a context policy no request is refused, and the input of a turn does not grow.
+// with a context policy no request is refused, and the input of a turn does not grow. The prefix that the provider has
+// cached changes twice for each frame: by the frame, and by pruning. The same script with the oldest messages cut
+// off before each request (naive trimming) is measured beside it. `bench/compaction` has the same script for a peer.
+
+import type { ContextPolicy } from "everturn";
+import type { Middleware } from "everturn/middleware";
 
 import { engine, openaiCompatible, tool } from "everturn";
 import { memoryStorage, runtime } from "everturn/runtime";
@@ -7,6 +12,7 @@ import { memoryStorage, runtime } from "everturn/runtime";
 import { CountingProvider } from "../counting-provider.ts";
 
 const turns = 2000;
+const comparedTurns = 400;
 const window = 32_000;
 
 function check(holds: boolean, rule: string): void {
@@ -17,7 +23,24 @@ function check(holds: boolean, rule: string): void {
 
 type Turn = { readonly ms: number; readonly input: number; readonly uncached: number };
 
-async function converse() {
+/** Cuts off the oldest messages of each request, so that it fits: at a message of the user, without the instructions. */
+const trimming: Middleware = {
+  name: "trim",
+  model: ({ request }, next) => {
+    const [first, ...rest] = request.messages;
+    const sizes = rest.map((message) => Math.ceil(JSON.stringify(message).length / 4));
+    let total = sizes.reduce((sum, size) => sum + size, 0);
+    let cut = 0;
+    while (cut < rest.length - 1 && (total > window * 0.8 || rest[cut]?.role !== "user")) total -= sizes[cut++] ?? 0;
+    const messages = first === undefined ? [] : [first, ...rest.slice(cut)];
+    return next({ ...request, messages });
+  },
+};
+
+async function converse(
+  turns: number,
+  fields: { readonly contextPolicy?: ContextPolicy; readonly middleware?: readonly Middleware[] },
+) {
   let size = 0;
   const provider = new CountingProvider({
     window,
@@ -38,8 +61,8 @@ async function converse() {
     instructions: "You look things up.",
     tools: [lookup],
     retry: false,
-    options: { maxToolResultLength: 1_000_000 },
-    contextPolicy: { window },
+    options: { maxToolResultLength: fields.contextPolicy === undefined ? 8_000 : 1_000_000 },
+    ...fields,
   });
   const host = memoryStorage();
   const sessions = runtime({ host, engines: { default: agent } });
@@ -68,16 +91,39 @@ async function converse() {
   const total = (of: (turn: Turn) => number, part: readonly Turn[] = measured) =>
     part.reduce((sum, turn) => sum + of(turn), 0);
   const [input, uncached] = [total((turn) => turn.input), total((turn) => turn.uncached)];
+  // Requests of turns whose prefix is not the request of a turn before it. A request for a summary that does not fit is
+  // shortened on its own.
+  const ofTurns = requests.filter(({ isSummary }) => !isSummary);
+  const changes = ofTurns.filter(({ messages }, index) => {
+    const before = ofTurns[index - 1]?.messages ?? [];
+    return before.some((message, position) => messages[position] !== message);
+  });
+  const prefixChanges = changes.length;
+  const perTurn = (tokens: number): number => Math.round(tokens / turns);
   console.log(
-    `${requests.length} requests, ${refused} refused, ${summaries} summaries, ${input} input tokens, ${uncached} of them not cached`,
+    `${requests.length} requests, ${refused} refused, ${summaries} summaries, ${frames.length} frames, the prefix changed ${prefixChanges} times; a turn: ${perTurn(input)} input tokens, ${perTurn(uncached)} of them not cached`,
   );
   const growth =
     total((turn) => turn.input, measured.slice(-400)) / total((turn) => turn.input, measured.slice(200, 600));
-  return { failed, refused, summaries, frames: frames.length, messages, uncached, growth };
+  return {
+    failed,
+    refused,
+    summaries,
+    frames: frames.length,
+    messages,
+    uncached: uncached / turns,
+    prefixChanges,
+    growth,
+  };
 }
 
-const policy = await converse();
+const policy = await converse(turns, { contextPolicy: { window } });
 check(policy.failed === 0 && policy.refused === 0, "no turn fails, and no request is refused");
 check(policy.messages === 4 * turns, "the history stays whole");
 check(policy.frames === policy.summaries && policy.frames > 0, "each summary makes one frame");
 check(policy.growth < 1.1, "the input of a turn does not grow");
+check(policy.prefixChanges <= 2 * policy.frames, "the prefix changes at most twice for each frame");
+
+const trimmed = await converse(comparedTurns, { middleware: [trimming] });
+check(trimmed.failed === 0, "trimming fits into the window");
+check(policy.uncached < trimmed.uncached / 2, "a turn has less than half of the uncached tokens of naive trimming");

@@ -135,6 +135,15 @@ function headLines(
   const calls = waitingLines(id, session.pendingToolCalls, tenant);
   const fork =
     forkedFrom === null ? [] : [`  forked from ${safeLine(forkedFrom.sessionId)} at message ${forkedFrom.at}`];
+  const { frame = null, requested = null } = session.contextWindow ?? {};
+  const framed =
+    frame === null
+      ? []
+      : [
+          `  requests have ${frame.summary === null ? "nothing" : "a summary"} in place of the first ${plural(frame.to, "message")}: ${brief(frame.summary ?? "", 200)}`,
+          `  undo it: everturn compact ${named} --undo`,
+        ];
+  const asked = requested === null ? [] : ["  the next turn begins with a summary of the older messages"];
   const owner = tenant === "" ? "" : ` of tenant ${safeLine(tenant)}`;
   return [
     `session ${safeLine(id)}${owner}  ${facts.join(" · ")}`,
@@ -144,5 +153,7 @@ function headLines(
     ...failed,
     ...asks,
     ...calls,
+    ...framed,
+    ...asked,
   ];
 }

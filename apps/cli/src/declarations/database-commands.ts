@@ -225,6 +225,25 @@ const cancel: Declaration = {
   },
 };
 
+const compact: Declaration = {
+  name: "compact",
+  summary: "have older messages of a session replaced by a summary, or undo it",
+  description:
+    "Request a compaction: before its next model call, the older messages of the session are replaced by a summary in requests. The session keeps them. Needs an engine with a contextPolicy.",
+  examples: ['everturn compact session-1a2b3c --keep "order numbers"', "everturn compact session-1a2b3c --undo"],
+  declare: (command) =>
+    command
+      .argument("<session>", "the id of the session, or its beginning")
+      .option("--keep <text>", "what the summary has to keep")
+      .addOption(new Option("--undo", "remove the newest summary: requests have its messages again").conflicts("keep"))
+      .option(tenantFlags, tenantHelp),
+  run: async (context, command) => {
+    const [id = ""] = command.args;
+    const { compact } = await import("../commands/compact.ts");
+    return compact(context, { id, keep: value(command, "keep"), undo: flag(command, "undo") });
+  },
+};
+
 const keys: Declaration = {
   name: "keys",
   summary: "create, list, rotate and revoke API keys, without a restart",
@@ -384,6 +403,6 @@ const copy: Declaration = {
   },
 };
 
-export const sessionCommands: readonly Declaration[] = [sessions, show, replay, recover, cancel];
+export const sessionCommands: readonly Declaration[] = [sessions, show, replay, recover, cancel, compact];
 
 export const databaseCommands: readonly Declaration[] = [keys, audit, stats, migrate, copy];

@@ -74,7 +74,7 @@ export { blankUserIssues } from "./parse/validate.ts";
 export { validateImageRequest } from "./parse/validate-image-request.ts";
 
 // session
-export type { CompactionRequest } from "./session/context-window.ts";
+export type { Compaction, CompactionRequest } from "./session/context-window.ts";
 export { storedWindow, wholeHistory, windowUpTo } from "./session/context-window.ts";
 export type { AuditAction, AuditEntry } from "./session/audit.ts";
 export type {

@@ -16,7 +16,7 @@
 
 import type {
   AuditAction,
-  CompactionRequest,
+  Compaction,
   ContextWindow,
   HistoryFrame,
   JsonObject,
@@ -62,14 +62,6 @@ export type CompactOptions = CompactionCallOptions & {
 export type UndoCompactionOptions = CompactionCallOptions & {
   /** The id of the frame to remove. If it is not the newest one, the call rejects with `conflict`. Default: the newest. */
   readonly frame?: string;
-};
-
-/** What the next requests of a session leave out of its history. */
-export type Compaction = {
-  /** The newest frame; `null`: requests contain the whole history. */
-  readonly frame: HistoryFrame | null;
-  /** The compaction that precedes the next model call; `null`: none is requested. */
-  readonly requested: CompactionRequest | null;
 };
 
 /**

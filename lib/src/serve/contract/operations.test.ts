@@ -29,6 +29,7 @@ const named = (matches: (operation: Operation) => boolean) =>
 
 test("operations that use no permit are these: the memory of all others is bounded", () => {
   expect(named(({ uses }) => uses === "nothing")).toEqual([
+    "compact",
     "complete",
     "createKey",
     "deleteSession",
@@ -40,6 +41,7 @@ test("operations that use no permit are these: the memory of all others is bound
     "revokeKey",
     "rotateKey",
     "startScenario",
+    "undoCompaction",
   ]);
 });
 
@@ -49,12 +51,14 @@ test("operations without authentication are these", () => {
 
 test("requests that a client may not repeat are these", () => {
   expect(named(({ idempotent }) => idempotent === "never")).toEqual([
+    "compact",
     "complete",
     "createKey",
     "forkSession",
     "recoverSession",
     "rotateKey",
     "startScenario",
+    "undoCompaction",
   ]);
 });
 

@@ -18,6 +18,10 @@ const forkedFrom = about(
   orNull(record({ sessionId: text, at: count })),
   "The session that this one was forked from, and the number of messages that were copied; null if it is no fork.",
 );
+const frame = record(
+  { id: text, to: count, summary: orNull(text), pinned: list(count) },
+  "A summary that stands for the messages before `to` in requests, except those at the positions `pinned`.",
+);
 const typed = record({ type: text });
 /** Quantiles of durations, in milliseconds. */
 const quantiles = record({ "p50 p95 p99": orNull(count) });
@@ -69,6 +73,8 @@ export const resultSchemas: { readonly [N in keyof Results]: Described<Results[N
     forkedFrom,
     "createdAt changedAt": count,
   }),
+  Compaction: record({ frame: orNull(frame), requested: orNull(record({ instructions: orNull(text) })) }),
+  FramePage: record({ items: list(frame), next: orNull(text) }),
   SessionPage: record({ items: list(resultRef("SessionSummary")), next: orNull(text) }),
   MessagePage: record({ items: list(resultRef("Message")), next: orNull(text) }),
   SessionView: record({

@@ -3,9 +3,11 @@
 import type {
   AuditEntry,
   Cancelled,
+  Compaction,
   EffectDetail,
   EngineView,
   Failure,
+  HistoryFrame,
   JsonObject,
   LedgerSum,
   Message,
@@ -75,6 +77,8 @@ export type Results = {
   readonly MessagePage: Page<Message>;
   readonly SessionView: SessionView;
   readonly SessionId: { readonly id: string };
+  readonly Compaction: Compaction;
+  readonly FramePage: Page<HistoryFrame>;
   readonly LedgerSum: LedgerSum;
   readonly Recovered: Recovered;
   readonly TurnAccepted: { readonly sessionId: string; readonly turnId: string };

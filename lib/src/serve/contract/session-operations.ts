@@ -28,6 +28,12 @@ export const pageQuery = {
   after: textQuery("The cursor `next` of the previous page.", (idLength) => idLength + 32),
 };
 
+const callKey = optionalField(stringSchema, "An idempotency key: a call that is repeated with it takes effect once.");
+const sessionVersion = optionalField(
+  countSchema,
+  "The version of the session that the caller has read; 409 if it has changed.",
+);
+
 export const sessionOperations = {
   /**
    * Returns a page of sessions, most recently changed first. The fields other than `limit` and `after` select sessions;
@@ -129,6 +135,53 @@ export const sessionOperations = {
         ),
       }),
     answers: json("SessionId", { 201: "The id of the new session." }, "id"),
+  }),
+  /**
+   * Requests a compaction: the next model call of the session is preceded by a summary of its older messages, which
+   * stands for them in requests. A repeated call with the same `key` changes nothing more.
+   */
+  compact: post("/sessions/{id}/compact", {
+    route: "verb",
+    scope: "write",
+    summary:
+      "Requests a summary of the older messages before the next model call. It stands for them in requests; the session keeps them. Starts no turn. 409 while a turn is open.",
+    uses: "nothing",
+    idempotent: "never",
+    body: () =>
+      objectSchema({
+        instructions: optionalField(stringSchema, "What the summary has to keep."),
+        key: callKey,
+        version: sessionVersion,
+      }),
+    answers: json("Compaction", { 200: "What the next requests leave out." }),
+  }),
+  /**
+   * Undoes the newest compaction: the next request contains its messages again. Withdraws a requested one first. A
+   * repeated call with the same `key` changes nothing more.
+   */
+  undoCompaction: post("/sessions/{id}/undo-compaction", {
+    route: "verb",
+    scope: "write",
+    summary:
+      "Removes the newest summary, so that requests contain its messages again; withdraws a requested one first. 409 while a turn is open.",
+    uses: "nothing",
+    idempotent: "never",
+    body: () =>
+      objectSchema({
+        frame: optionalField(stringSchema, "The id of the frame to remove; 409 if it is not the newest one."),
+        key: callKey,
+        version: sessionVersion,
+      }),
+    answers: json("Compaction", { 200: "What the next requests leave out." }),
+  }),
+  /** Returns a page of the frames of a session, oldest first: where summaries stand for messages in requests. */
+  frames: get("/sessions/{id}/frames", {
+    operationId: "listFrames",
+    scope: "read",
+    summary:
+      "Lists the frames of a session, oldest first: each is a summary that stands for the messages before `to` in requests.",
+    query: pageQuery,
+    answers: json("FramePage", { 200: "A page of frames." }),
   }),
   /**
    * Drives the open turn again, makes a failed session usable, or ends a parked turn. `from: "step"` restarts its open

@@ -199,8 +199,6 @@ function verbsOfOwners(rights: SessionRights) {
     continue: async (id, message, options) =>
       (await rights.owning(id)).continue(id, message, optionsToContinue(message, options)),
     step: async (id, options) => (await rights.owning(id)).step(id, withoutContext(options)),
-    compact: async (id, ...rest) => (await rights.owning(id)).compact(id, ...rest),
-    undoCompaction: async (id, ...rest) => (await rights.owning(id)).undoCompaction(id, ...rest),
     fork: async (id, ...rest) => {
       const forkId = await (await rights.owning(id)).fork(id, ...rest);
       // The request may have looked for a session of this id before it existed, as chats do for their branches.
@@ -235,7 +233,6 @@ function answeringVerbs(rights: SessionRights) {
 /** The verbs that need the right `read`, and are no promise or no operation. Invalid options are misuse at the call, as without rules. */
 function readingVerbs(rights: SessionRights, ofCaller: Runtime) {
   return {
-    frames: async (id, ...rest) => (await rights.reading(id)).frames(id, ...rest),
     exported: async (id, ...rest) => (await rights.reading(id)).exported(id, ...rest),
     events: (id, options) => {
       // Reading begins with the iteration.

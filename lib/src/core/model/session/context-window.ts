@@ -69,6 +69,14 @@ export type ContextWindow = Infer<typeof contextWindowFields>;
 
 export const contextWindowShape: Shape<ContextWindow> = object(contextWindowFields);
 
+/** What the next requests of a session leave out of its history. */
+export type Compaction = {
+  /** The newest frame; `null`: requests contain the whole history. */
+  readonly frame: HistoryFrame | null;
+  /** The compaction that precedes the next model call; `null`: none is requested. */
+  readonly requested: CompactionRequest | null;
+};
+
 /** Requests contain the whole history, and none was sent yet. */
 export const wholeHistory: ContextWindow = {
   frame: null,

@@ -35,7 +35,8 @@ const tools = [
 ];
 
 function serve(...scripts: readonly FakeScript[]) {
-  const agent = engine({ adapter: fake({ scripts }), model: "fake:m", tools });
+  const contextPolicy = { window: 100_000 };
+  const agent = engine({ adapter: fake({ scripts }), model: "fake:m", tools, contextPolicy });
   const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
   const scenario = { name: "hello", title: "Hello", description: "Says hello." };
   const scenarios = [{ ...scenario, start: async () => ({ sessionId: "s9" }) }];
@@ -186,6 +187,9 @@ test("the responses of every operation conform to their schemas", async () => {
   await ask("withdraw", `/sessions/s2/inputs/${inputId}`);
   await ask("forkSession", "/sessions/s2/fork", { at: 1 });
   await ask("recoverSession", "/sessions/s2/recover", {});
+  await ask("compact", "/sessions/s2/compact", { instructions: "Keep names." });
+  await ask("undoCompaction", "/sessions/s2/undo-compaction", {});
+  await ask("listFrames", "/sessions/s2/frames");
   await ask("deleteSession", "/sessions/s2");
 
   const asked = { id: "u1", parts: [{ type: "text", text: "hi" }], role: "user" };
@@ -238,9 +242,10 @@ test("the document names the mount path", async () => {
 test("the document omits options that are not allowed", async () => {
   const agent = engine({ adapter: fake({ scripts: [] }), model: "fake:m" });
   const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
-  const closed = JSON.stringify((await describe(createHandler({ sessions, auth: "none" }))).paths);
+  const reply = "/sessions/{id}/reply";
+  const closed = JSON.stringify((await describe(createHandler({ sessions, auth: "none" }))).paths[reply]);
   const open = JSON.stringify(
-    (await describe(createHandler({ sessions, auth: "none", allow: ["instructions"] }))).paths,
+    (await describe(createHandler({ sessions, auth: "none", allow: ["instructions"] }))).paths[reply],
   );
   expect([closed.includes('"instructions"'), open.includes('"instructions"')]).toEqual([false, true]);
 });

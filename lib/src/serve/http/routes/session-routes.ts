@@ -72,6 +72,7 @@ export const sessionImplementations: Implementations<typeof sessionOperations> =
     // The context is data of the operator for tool handlers; callers do not see it.
     return { ...view, session: { ...view.session, context: {} } };
   },
+  frames: ({ sessions, param, query, limits }) => sessions.frames(param("id"), pageOptions(query, limits)),
   messages: ({ sessions, param, query, limits }) =>
     sessions.messages(param("id"), { ...pageOptions(query, limits), maxLength: limits.pageLength }),
   getUsageWithoutSession: (request) => operatorRuntime(request).usage(null),

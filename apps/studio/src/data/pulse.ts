@@ -40,7 +40,8 @@ export function startPulse(client: EverturnClient): () => void {
     try {
       const { items } = await client.list({ limit: 1, signal });
       const text = JSON.stringify(items);
-      const hasChanged = newest !== null && newest !== text;
+      // The views have read before the first answer, and something may have changed between the two.
+      const hasChanged = newest !== text;
       const isRunning = items[0]?.turnStatus === "running";
       newest = text;
       if (hasChanged || isRunning) intervalMs = minMs;

@@ -12,6 +12,14 @@ const maxRequests = 15;
 
 export const idleFlows: readonly Flow[] = [
   {
+    name: "a session that is started at once on an empty server is listed",
+    run: async ({ open, start }) => {
+      const { page } = await open("", await start({ database: "empty.db" }));
+      await startSession(page, "The very first");
+      await page.locator(".list-row", { hasText: "The very first" }).waitFor({ timeout: 10_000 });
+    },
+  },
+  {
     name: "an idle page sends few requests, and shows what another browser does",
     run: async ({ open, start }) => {
       const server = await start({ database: "idle.db" });

@@ -1,5 +1,6 @@
 // SSE streams as their reader sees them: backpressure, heartbeats, and the release of all resources.
 
+import { RuntimeError } from "everturn";
 import { handClock } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 
@@ -76,6 +77,18 @@ describe("an SSE body", () => {
     const text = await streamText(sseBody(source, { ...settings, shutdown: AbortSignal.abort() }));
     expect(text).toMatch(/^: server shutting down/);
     expect(seen).toMatchObject({ taken: 0, closed: 1 });
+  });
+
+  test("ends as at a shutdown if another process continues the turn", async () => {
+    const { seen, source, settings } = counted(1, "x");
+    const left = new RuntimeError("lease_lost", { message: "this process was closed" });
+    async function* waiting(): AsyncGenerator<string> {
+      await new Promise(() => undefined);
+      yield "";
+    }
+    const body = sseBody({ ...source, events: waiting(), failWith: Promise.reject(left) }, settings);
+    expect(await streamText(body)).toMatch(/^: server shutting down/);
+    expect(seen).toMatchObject({ closed: 1 });
   });
 
   test("renders a frame as event, id and one data line", () => {

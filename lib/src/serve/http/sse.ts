@@ -20,7 +20,9 @@
 //   source exhausted     final frames, then a normal end
 //   source throws        a `failure` frame, then a normal end; the stream errors if the body is no event stream
 //   `failWith` rejects   a `failure` frame, also while the source waits for an event that will never come
-//   shutdown signal      a comment (or the source's own frame), then a normal end: the client reconnects elsewhere
+//   shutdown signal      a comment (or the source's own frame), then a normal end: the client reconnects elsewhere. The
+//                        same if this process has left the turn to another one (`lease_lost`): at a shutdown that may
+//                        be known before the signal
 //   key not valid        the frame of a failure, or a comment: the client reconnects with its newest token, or gets 401
 //   slow client          the stream errors, and the connection is reset
 //   client disconnects   `cancel`: the source is returned and the permit released
@@ -36,6 +38,7 @@ import type { ByteAccount } from "./byte-budget.ts";
 import type { HttpLimits } from "./limits.ts";
 
 import { startInterval } from "../../core/clock/timer.ts";
+import { isEverturnError } from "../../core/model/internal.ts";
 import { failureOf } from "./failure.ts";
 import { LargeText } from "./large-text.ts";
 
@@ -335,6 +338,7 @@ class SseStream<T> {
 
   readonly #fail = (error: unknown): void => {
     if (this.#state === "closed") return;
+    if (isEverturnError(error) && error.reason === "lease_lost") return this.#endForShutdown();
     const { renderFailure = failureFrame } = this.#source;
     if (renderFailure === null) {
       this.#cut("the rest of the response could not be read");

@@ -99,7 +99,14 @@ async function storedDifferently(file: string, { replies }: Finished): Promise<r
     const stored = view?.session.thread.messages.filter(({ role }) => role === "assistant").map(messageText) ?? [];
     if (view?.openTurn !== null) faults.push(`${id}: has an open turn`);
     if (view?.session.status !== "completed") faults.push(`${id}: is ${view?.session.status ?? "gone"}`);
-    if (JSON.stringify(stored) !== JSON.stringify(received)) faults.push(`${id}: stored and received replies differ`);
+    const differs = Array.from({ length: Math.max(stored.length, received.length) }, (_, index) => index).find(
+      (index) => stored[index] !== received[index],
+    );
+    if (differs !== undefined) {
+      faults.push(
+        `${id}: of ${stored.length} stored and ${received.length} received replies, number ${differs} differs`,
+      );
+    }
   }
   await sessions.close();
   await close();

@@ -31,7 +31,10 @@ export type WatcherCounts = {
   resets: number;
 };
 
-/** The delay before a reconnect, and the time limit of a client, in milliseconds. */
+/**
+ * The delay before a reconnect, and after which time without a frame a client gives up, in milliseconds. All turns
+ * together take as long as the machine needs.
+ */
 const reconnectMs = 50;
 const timeoutMs = 60_000;
 
@@ -52,6 +55,8 @@ export class Watcher {
   #unread = "";
   #busyMs = reconnectMs;
   #saidGoodbye = false;
+  /** When the newest event arrived, by the clock of this process. */
+  #heardAt = 0;
   /** The text of the turn in the `end` frame. */
   text: string | null = null;
 
@@ -65,14 +70,14 @@ export class Watcher {
     });
   }
 
-  /** Reads until the turn has ended or the time limit is reached. */
+  /** Reads until the turn has ended or nothing has arrived for the time limit. */
   async run(): Promise<void> {
-    const until = Date.now() + timeoutMs;
+    this.#heardAt = Date.now();
     while (this.#state !== "over") {
       const how = await this.#once();
       if (this.#isOver()) break;
-      if (Date.now() > until) {
-        this.#fault(`gave up after ${timeoutMs} ms; the last request ended with ${how}`);
+      if (Date.now() > this.#heardAt + timeoutMs) {
+        this.#fault(`gave up after ${timeoutMs} ms without a frame; the last request ended with ${how}`);
         break;
       }
       await pause(how === "busy" ? this.#busyMs : reconnectMs);
@@ -185,6 +190,7 @@ export class Watcher {
   }
 
   #event(event: RuntimeEvent): void {
+    this.#heardAt = Date.now();
     this.#cursor = event.cursor;
     this.#turn ??= this.plan.as === "watch" ? event.turnId : null;
     try {

@@ -31,6 +31,14 @@ export default defineConfig({
     // `npm run test:mutations` bundles the package itself, once for many runs.
     globalSetup: process.env["EVERTURN_TEST_SETUP"] === "none" ? [] : ["tools/test/build.ts"],
     env: { EVERTURN_BUILT_WORKER: "1" },
+    // `npm run coverage`. Code that only processes of their own run (the command, workers, browsers) counts as not covered.
+    coverage: {
+      provider: "v8",
+      include: ["lib/src/**/*.ts", "apps/{cli,server}/src/**/*.ts"],
+      exclude: ["**/*.test.ts", "**/*.types.ts"],
+      reporter: ["text-summary", "json-summary"],
+      reportOnFailure: true,
+    },
     // More processes than cores, because many tests wait: for timeouts, for sockets, for processes that they start.
     maxWorkers: availableParallelism() * 2,
     // Test files share processes, and with them the modules that an earlier file has loaded. A process for each file, which loads the library

@@ -78,7 +78,7 @@ export const inspectionOperations = {
     operationId: "getOverview",
     scope: "read",
     summary:
-      "Sums up the turns that ended in a period, by time, engine, tool and tenant, of all tenants. Only for operators.",
+      "Sums up the turns that ended in a period, by time, engine, tool and tenant: of all tenants, or of the tenant of the operator's key. Only for operators.",
     operator: true,
     query: {
       from: countQuery(

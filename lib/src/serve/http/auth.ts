@@ -76,8 +76,8 @@ export type Caller = {
   /**
    * `true`: the caller operates the server. It reads all sessions of its tenant and decides in all of them. The
    * inspection routes (`inspect` of the handler) show an operator the instructions of engines, the workers and the sums
-   * of all tenants, and let it start scenarios. Sessions of other tenants stay out of reach. Default: `false`; `true`
-   * with `auth: "none"`.
+   * of its tenant, or of all tenants if it names none, and let it start scenarios. Sessions of other tenants stay out of
+   * reach. Default: `false`; `true` with `auth: "none"`.
    */
   readonly operator?: boolean;
 };

@@ -11,6 +11,7 @@ import { expect, test } from "vitest";
 const auth: Auth = [
   { token: "the-token-of-operators", operator: true },
   { token: "the-token-of-an-operator", operator: true, engines: ["default"] },
+  { token: "the-token-of-a-tenants-operator", operator: true, tenant: "acme" },
   { token: "the-token-of-a-caller-", tenant: "acme", engines: ["default"] },
 ];
 
@@ -44,6 +45,14 @@ test("only operators of all engines read the sums, which are those of all caller
     ["acme", 2],
     ["other", 1],
   ]);
+});
+
+test("an operator that names a tenant reads the sums of that tenant, and no name of another one", async () => {
+  const inspector = await served();
+  const { total, tenants, engines } = await inspector("the-token-of-a-tenants-operator").overview();
+  expect(total.turns).toBe(2);
+  expect(tenants.map(({ name }) => name).filter((name) => name !== "acme")).toEqual([]);
+  expect(engines.map(({ name }) => name).toSorted()).toEqual(["default", "secret"]);
 });
 
 test("a period that cannot be answered is refused with 400", async () => {

@@ -100,8 +100,9 @@ export function inspectionImplementations(
       const { sessionId } = await scenario.start(operatorRuntime(request));
       return { sessionId };
     },
-    // The sums are those of all callers of all tenants, so only operators read them.
-    overview: ({ query }) => reader.overview({ ...query, allTenants: true }),
+    // The sums are those of all callers, so only operators read them. One that names a tenant stays in it.
+    overview: ({ caller: { tenant }, query }) =>
+      tenant === undefined ? reader.overview({ ...query, allTenants: true }) : reader.tenant(tenant).overview(query),
     // Callers find messages of their own tenant only.
     search: async ({ inspection, query: { q = "", limit = 20 } }) => ({
       items: await inspection.search(q, { limit }),

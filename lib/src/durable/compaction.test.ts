@@ -327,6 +327,81 @@ test("compact changes neither a pending approval nor the call, whose result foll
   expect((await sessions.get("s"))?.session.status).toBe("completed");
 });
 
+test("a compaction while a child of a tool waits for an approval starts neither the child nor its calls again", async () => {
+  const asked: { readonly by: "parent" | "child"; readonly request: ModelRequest }[] = [];
+  const paid: unknown[] = [];
+  const answering = (by: "parent" | "child", script: (request: ModelRequest) => FakeScript): Adapter => ({
+    provider: by,
+    stream: (request, call) => {
+      asked.push({ by, request });
+      const reply: FakeScript = isSummary(request) ? [{ type: "text", text: "We greeted." }] : script(request);
+      return fake({ provider: by, script: reply }).stream(request, call);
+    },
+  });
+  const hasAnswer = ({ messages }: ModelRequest): boolean => messages.at(-1)?.role === "tool";
+  const schema = { type: "object" } as const;
+  const handler = (input: unknown) => {
+    paid.push(input);
+    return "paid";
+  };
+  const pay = tool({ name: "pay", description: "Pays.", schema, needsApproval: true, handler });
+  const helper = engine({
+    adapter: answering("child", (request) =>
+      hasAnswer(request)
+        ? [{ type: "text", text: "The helper has paid." }]
+        : [{ type: "tool_call", name: "pay", id: "p1", arguments: { euros: 5 } }],
+    ),
+    model: "child:m",
+    tools: [pay],
+  });
+  const delegate = tool({
+    name: "delegate",
+    description: "Asks the helper.",
+    schema,
+    replay: "safe",
+    handler: async (_, { runChild }) => (await runChild(helper, "Pay.")).text,
+  });
+  const of = engine({
+    adapter: answering("parent", (request) =>
+      hasAnswer(request)
+        ? [{ type: "text", text: "Done." }]
+        : messageText(request.messages.at(-1) ?? user("")) === "Pay."
+          ? [{ type: "tool_call", name: "delegate", id: "d1" }]
+          : [{ type: "text", text: "Hello." }],
+    ),
+    model: "parent:m",
+    tools: [delegate],
+    contextPolicy: { window: 100_000 },
+  });
+  const host = memoryStorage();
+  const sessions = runtime({ host, engines: { default: of } });
+  await (
+    await sessions.start("Hello.", { id: "s" })
+  ).result;
+  await (
+    await sessions.reply("s", "Pay.")
+  ).result;
+  const [waiting] = (await sessions.get("s"))?.session.pendingToolCalls ?? [];
+  expect(waiting?.shown).toMatchObject({ name: "pay", arguments: { euros: 5 } });
+  expect([asked.filter(({ by }) => by === "child").length, paid]).toEqual([1, []]);
+
+  await sessions.compact("s");
+  expect((await sessions.get("s"))?.session.pendingToolCalls).toEqual([waiting]);
+  asked.length = 0;
+  const turn = await sessions.decide("s", waiting?.id ?? "", { type: "approve" });
+  expect((await turn.result).text).toBe("Done.");
+
+  // The child goes on with the answer; the parent is asked for the summary, and then continues.
+  expect(asked.map(({ by, request }) => [by, isSummary(request), hasAnswer(request)])).toEqual([
+    ["child", false, true],
+    ["parent", true, false],
+    ["parent", false, true],
+  ]);
+  expect(paid).toEqual([{ euros: 5 }]);
+  expect(textOf(asked.at(-1)?.request)).toContain("The helper has paid.");
+  expect(await framesOf(host)).toHaveLength(1);
+});
+
 test("the model asks for a compaction with compactTool, once, with what to keep", async () => {
   const requests: ModelRequest[] = [];
   const adapter: Adapter = {

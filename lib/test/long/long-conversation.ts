@@ -1,7 +1,7 @@
 // A conversation of 2,000 turns with tool results of up to 200 KB, against a provider whose window is 32,000 tokens:
 // with a context policy no request is refused, and the input of a turn does not grow. The prefix that the provider has
 // cached changes twice for each frame: by the frame, and by pruning. The same script with the oldest messages cut
-// off before each request (naive trimming) is measured beside it. `bench/compaction` has the same script for a peer.
+// off before each request (naive trimming) is measured beside it.
 
 import type { ContextPolicy } from "everturn";
 import type { Middleware } from "everturn/middleware";

@@ -97,10 +97,13 @@ function outsideViolations({ outside: expected }: Run, { outside, log }: Run): r
   return [...new Set([...expected, ...outside])].flatMap((text) => {
     const [before, after] = [timesIn(expected, text), timesIn(outside, text)];
     if (after === before || (isUnknown && after < before)) return [];
-    const remedy = after > before ? `: ${repeatedEffect}` : "";
+    const remedy = after <= before ? "" : before === 0 ? `: ${unknownEffect}` : `: ${repeatedEffect}`;
     return [`the outside effect ${text} happened ${after} times, not ${before}${remedy}`];
   });
 }
+
+const unknownEffect =
+  "no effect of the run without a kill has this text; the texts have to be equal in every run, without ids and keys";
 
 const repeatedEffect =
   'the tool ran again after the kill; pass context.idempotencyKey to the other system, or give the tool replay: "never" or "ask"';

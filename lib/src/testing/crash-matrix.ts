@@ -53,7 +53,8 @@ export type CrashScenario = {
   readonly script: (user: CrashUser) => Promise<void>;
   /**
    * Returns what the tools did outside of the storage since the last call, such as the charges of a payment service: one
-   * text for each effect, for example its idempotency key. Called at the end of every run. A text that occurs more often
+   * text for each effect, which says what it was and is equal in every run (no ids, no idempotency keys). Called at the
+   * end of every run. A text that occurs more often
    * than without a kill is a violation; so is one that occurs less often, unless a call has an unknown outcome; so is a
    * run without a kill that has none. Default: only the sessions, the events, the ledger and the number of calls are
    * compared, so a tool that charges twice and returns the same value is not noticed.
@@ -133,7 +134,16 @@ type BrokenPoint = { readonly killedAt: readonly CrashPoint[]; readonly what: st
  * import { memoryStorage } from "everturn/runtime";
  * import { crashMatrix, steadyModel } from "everturn/testing";
  *
- * const book = tool({ name: "book", description: "Books a seat.", schema: { type: "object" }, handler: () => "booked" });
+ * const seats: string[] = []; // What the tool did in another system.
+ * const book = tool({
+ *   name: "book",
+ *   description: "Books a seat.",
+ *   schema: { type: "object" },
+ *   handler: () => {
+ *     seats.push("a seat");
+ *     return "booked";
+ *   },
+ * });
  * const model = steadyModel(({ step }) =>
  *   step === 0 ? [{ type: "tool_call", name: "book" }] : [{ type: "text", text: "You have a seat." }],
  * );
@@ -145,9 +155,11 @@ type BrokenPoint = { readonly killedAt: readonly CrashPoint[]; readonly what: st
  *     script: async ({ runtime, untilIdle }) => {
  *       await untilIdle(runtime.start("A seat, please.", { id: "s1", key: "start" }));
  *     },
+ *     takeOutsideEffects: () => seats.splice(0),
  *   },
  *   { open: async () => ({ host: memoryStorage(), reopen: null, close: async () => undefined }) },
  * );
+ * report.toolRuns; // => 1
  * report.kills === report.points; // => true
  * report.broken; // => []
  * ```

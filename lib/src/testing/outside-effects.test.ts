@@ -14,6 +14,7 @@ async function violations(
   replay: "safe" | "never",
   isTold: boolean,
   nameOf: (idempotencyKey: string) => string | null,
+  textOf: (name: string) => string = () => "charge",
 ): Promise<readonly string[]> {
   let charges: string[] = [];
   const charge = tool({
@@ -38,7 +39,7 @@ async function violations(
       ...(isTold
         ? {
             takeOutsideEffects: () => {
-              const taken = charges.map(() => "charge");
+              const taken = charges.map(textOf);
               charges = [];
               return taken;
             },
@@ -65,6 +66,17 @@ test("a safe tool that charges twice and returns the same value is a violation",
 test("a safe tool whose service knows the idempotency key is none, and neither is a call with an unknown outcome", async () => {
   expect(await violations("safe", true, (key) => key)).toEqual([]);
   expect(await violations("never", true, () => null)).toEqual([]);
+});
+
+test("a text that differs in every run is reported as such, and not as a repeated effect", async () => {
+  const found = await violations(
+    "safe",
+    true,
+    (key) => key,
+    (name) => name,
+  );
+  expect(found.filter((what) => what.includes("ran again"))).toEqual([]);
+  expect(found).toContainEqual(expect.stringContaining("have to be equal in every run"));
 });
 
 test("a tool that never runs is a violation if its effects are asked for, and the report says how often tools ran", async () => {

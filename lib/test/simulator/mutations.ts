@@ -448,7 +448,7 @@ export const mutations: readonly Mutation[] = [
     source: {
       file: "durable/sessions/fork.ts",
       replacements: [
-        ["const messages = entries.slice(0, at);", "const messages = entries.slice(0, Math.max(1, at - 1));"],
+        ["redone === null ? entries.slice(0, at) :", "redone === null ? entries.slice(0, Math.max(1, at - 1)) :"],
       ],
     },
   },

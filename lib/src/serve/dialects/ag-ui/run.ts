@@ -34,6 +34,7 @@ import {
   noPendingApproval,
   pendingCallOf,
   submitAnswer,
+  withEdit,
 } from "../ai-sdk-chat/answers.ts";
 import { approvalIdOf } from "../ai-sdk-chat/parts.ts";
 import { invalid } from "../shared/foreign-fields.ts";
@@ -141,7 +142,7 @@ async function answerInterrupts(
     const keyed = keyedAnswerOf(answer, by);
     const call = pendingCallOf(view, answer);
     if (call !== null) {
-      submissions.push(keyed);
+      submissions.push(withEdit(keyed, call));
       if (call.path.length > 0) forwarded.add(answer.approvalId);
       continue;
     }
@@ -169,7 +170,7 @@ async function answerInterrupts(
 
 /** Whether an answer has arguments, which the runtime validates. */
 function isEdit({ answer }: KeyedAnswer): boolean {
-  return answer.type === "decision" && answer.input !== null;
+  return answer.type === "decision" && answer.input !== undefined;
 }
 
 /** An answer to a question; `call` is `null` if the question does not wait any more. */
@@ -286,8 +287,8 @@ function decisionOf({ interruptId, status, payload }: AgUiAnswer, index: number)
   const [unknown] = Object.keys(others);
   if (unknown !== undefined)
     throw invalid([...place, unknown], "unknown field; the fields are approved, arguments, reason");
-  const input = asFields(edited);
-  if (edited !== null && input === null) throw invalid([...place, "arguments"], "must be an object");
+  const input = asFields(edited) ?? undefined;
+  if (edited !== null && input === undefined) throw invalid([...place, "arguments"], "must be an object");
   if (reason !== null && typeof reason !== "string") throw invalid([...place, "reason"], "must be a string");
   // The id ends with the id of the call (`approvalIdOf`).
   const toolCallId = interruptId.split(":").slice(2).join(":");

@@ -1,12 +1,12 @@
 // One address for several service processes: haproxy with HTTP/2 on both sides. Without haproxy, a proxy in Node with
 // the same rules: requests round robin to the processes that can be reached.
 
-import type { ClientHttp2Session, IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
+import type { ClientHttp2Session, Http2Stream, IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
 
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { connect, createServer } from "node:http2";
+import { connect, constants, createServer } from "node:http2";
 import { connect as connectTcp } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -152,7 +152,14 @@ async function startNodeProxy(port: number, url: string, targets: readonly numbe
   };
 }
 
-/** Passes a request on to a process, in both directions. */
+/**
+ * Passes a request on to a process, in both directions. Each side ends only if the other one is complete; otherwise it
+ * is reset with a code, so that a caller does not take what it got for the whole response.
+ *
+ * Never closes a stream with `NO_ERROR`: Node 20 then waits until all is written before it resets the stream, and sends
+ * no reset if the stream is destroyed meanwhile. It then sends empty frames of this stream in an endless loop, which
+ * blocks the process and takes hundreds of megabytes a second.
+ */
 async function forward(
   stream: ServerHttp2Stream,
   headers: IncomingHttpHeaders,
@@ -162,10 +169,18 @@ async function forward(
   if (stream.destroyed) return;
   if (client === null) return stream.respond({ ":status": 503 }, { endStream: true });
   const request = client.request(headers);
-  request.on("error", () => stream.destroy());
+  request.on("error", () => undefined);
   request.on("response", (answer) => void (stream.destroyed || stream.respond(answer)));
-  request.on("close", () => stream.destroyed || stream.close());
-  stream.on("close", () => request.destroy());
-  stream.pipe(request);
-  request.pipe(stream);
+  passOn(stream, request);
+  passOn(request, stream);
+}
+
+/** Writes what arrives on one stream to another one, and ends or resets that one like the first one. */
+function passOn(from: Http2Stream, to: Http2Stream): void {
+  from.pipe(to, { end: false });
+  from.once("end", () => void (from.rstCode === constants.NGHTTP2_NO_ERROR && to.end()));
+  from.once("close", () => {
+    const isComplete = from.rstCode === constants.NGHTTP2_NO_ERROR && to.writableEnded;
+    if (!isComplete) to.destroy(new Error("the other side was cut off"));
+  });
 }

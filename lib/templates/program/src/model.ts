@@ -3,7 +3,7 @@
 
 import type { Adapter, Engine, FakeStep, ModelRequest } from "everturn";
 
-import { anthropic, engine, fake, gemini, openai } from "everturn";
+import { anthropic, engine, fake, gemini, messageText, openai } from "everturn";
 
 export function withModel(agent: Engine): Engine {
   if (process.env.ANTHROPIC_API_KEY) return engine({ ...agent, adapter: anthropic(), model: "claude-sonnet-5-5" });
@@ -20,7 +20,7 @@ const scripted: Adapter = {
 
 function replyTo({ messages, tools }: ModelRequest): FakeStep[] {
   const last = messages.at(-1);
-  const text = typeof last?.content === "string" ? last.content : "";
+  const text = last === undefined ? "" : messageText(last);
   const named = last?.role === "user" ? tools.find(({ name }) => text.includes(name)) : undefined;
   if (named !== undefined) {
     const id = `call_${messages.length}`;

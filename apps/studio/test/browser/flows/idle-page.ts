@@ -1,4 +1,4 @@
-// What a page costs that nobody uses: the requests of a minute, and that it still shows what others do.
+// What an idle page costs: the requests of a minute, and that it still shows what others do.
 
 import type { Flow } from "../flow.ts";
 

@@ -23,9 +23,11 @@ import {
   user,
 } from "../core/model/internal.ts";
 import { planRun, streamPlan } from "../core/run/internal.ts";
-import { decide, reply, start } from "../core/session/internal.ts";
+import { session as inMemory } from "../core/session/internal.ts";
 import { memoryStorage } from "./host/memory/memory.ts";
 import { runtime } from "./index.ts";
+
+const { decide, reply, start } = inMemory;
 
 const says = (text: string): FakeScript => [{ type: "text", text }];
 const calls = (name: string, args: JsonObject, id = "call_1"): FakeScript => [

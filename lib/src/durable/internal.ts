@@ -2,8 +2,9 @@
 // package: the rules for public names do not cover this list, and any release may change it.
 
 export * from "./index.ts";
+export * from "./advanced.ts";
 
-export type { AnswerOptions, SteerInput } from "./drive/types.ts";
+export type { AnswerOptions } from "./drive/types.ts";
 
 // drive
 export { readOne } from "./drive/context.ts";
@@ -46,7 +47,7 @@ export {
 export type { SessionKey } from "./rows/session-key.ts";
 export { keyOf, turnKey } from "./rows/session-key.ts";
 export { storageClock } from "./rows/storage-clock.ts";
-export type { Check, Key, Put, Written, Liveness, StorageHit, StorageSearch, TableSize } from "./rows/storage.ts";
+export type { Batch, Check, Key, Put, Query, Row, Written } from "./rows/storage.ts";
 export { readValue, writeValue } from "./rows/stored.ts";
 export { workItem } from "./rows/work.ts";
 export type { TableName } from "./rows/tables.ts";
@@ -64,15 +65,5 @@ export { readableHead } from "./sessions/browse.ts";
 export { summary as sessionSummary } from "./sessions/session-summary.ts";
 export type { VerbOptionsWith } from "./drive/durable-options.ts";
 export { verbOptionTable } from "./drive/durable-options.ts";
-export type { TokenAnswer, Completion } from "./accept/tokens.ts";
+export type { TokenAnswer } from "./accept/tokens.ts";
 export { defaultTokenMs } from "./accept/tokens.ts";
-
-// Public names of `everturn/advanced`
-export type { Batch, Query, Row } from "./rows/storage.ts";
-export type { AuditPageOptions } from "./rows/audit.ts";
-export type { Driven, DriveOptions } from "./work/drive-session.ts";
-export type { FinalizedStorage } from "./work/finalize.ts";
-export type { ForkOptions } from "./sessions/fork.ts";
-export type { Swept, SweepOptions } from "./work/sweep.ts";
-export { sessionName } from "./rows/storage.ts";
-export { tables as storageTables } from "./rows/tables.ts";

@@ -1,6 +1,5 @@
-// The names of the adapters that the entry point `everturn` exports. This folder has no entry point of its own.
+// The names of this folder that `everturn` exports: the adapters. This folder has no entry point of its own.
 
-export type { FakeImagesAdapter } from "./fake-images.ts";
 export type { FakeAdapter, FakeScript, FakeStep } from "./fake.ts";
 export type { ProviderOptions } from "./http-adapter.ts";
 

@@ -2,6 +2,7 @@
 // listed here is covered by the rules for public names, and any of it can change in any release.
 
 export * from "./index.ts";
+export * from "./advanced.ts";
 
 export type { EngineFields, Fallback, NeededContext, TypedEngine } from "./engine.ts";
 export type { CellSettings, EngineProtocol } from "./protocol.ts";

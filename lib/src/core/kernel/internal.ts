@@ -1,7 +1,7 @@
 // Names that sibling folders of lib/src use besides the public ones. This is not an entry point of the package: nothing
 // listed here is covered by the rules for public names, and any of it can change in any release.
 
-export * from "./index.ts";
+export * from "./advanced.ts";
 
 export { retryDelayMs } from "./retry-delay.ts";
 

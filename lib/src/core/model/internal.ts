@@ -2,6 +2,7 @@
 // listed here is covered by the rules for public names, and any of it can change in any release.
 
 export * from "./index.ts";
+export * from "./advanced.ts";
 export * from "./words.ts";
 export type { Closeable } from "./closeable.ts";
 export { closeable } from "./closeable.ts";
@@ -76,33 +77,10 @@ export { validateImageRequest } from "./parse/validate-image-request.ts";
 // session
 export type { Compaction, CompactionRequest } from "./session/context-window.ts";
 export { storedWindow, wholeHistory, windowUpTo } from "./session/context-window.ts";
-export type { AuditAction, AuditEntry } from "./session/audit.ts";
+export type { AuditEntry } from "./session/audit.ts";
+export type { Overview, TurnTimeline } from "./session/inspection.ts";
 export type {
-  DiscardedAttempt,
-  EffectDetail,
-  RequestView,
-  EngineView,
-  LeaseView,
-  Overview,
-  OverviewSum,
-  Quantiles,
-  SearchHit,
-  TimelineEffect,
-  ToolSum,
-  ToolView,
-  TurnClaim,
-  TurnSummaryView,
-  TurnTimeline,
-  WorkerView,
-} from "./session/inspection.ts";
-export type {
-  Cancelled,
-  LedgerSum,
-  ForkOrigin,
-  LimitWait,
   OpenTurnView,
-  Page,
-  Recovered,
   RuntimeEvent,
   SessionFilter,
   SessionFilterStatus,
@@ -110,7 +88,6 @@ export type {
   SessionView,
   TurnEnd,
   TurnStatus,
-  Withdrawn,
 } from "./session/session-view.ts";
 export { sessionFilterStatuses } from "./session/session-view.ts";
 export type { LastRun } from "./session/session.ts";

@@ -2,6 +2,7 @@
 // listed here is covered by the rules for public names, and any of it can change in any release.
 
 export * from "./index.ts";
+export * from "./advanced.ts";
 
 export { newRequestId } from "./request-id.ts";
 export type { PlanChild } from "./perform/perform.ts";

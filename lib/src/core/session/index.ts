@@ -1,20 +1,6 @@
-// The public names of sessions that the program keeps. `everturn` exports them.
+// The names of this folder that `everturn` exports: the verbs of sessions that the program keeps.
 
 export type { DecisionInput } from "./answers.ts";
-export type { SessionInput, SessionResult, SessionStepResult } from "./verbs.ts";
+export type { SessionResult } from "./verbs.ts";
 
-export { decide, submitToolResult, submitToolResults } from "./answers.ts";
-export { applyChatResult, applyStepResult } from "./project.ts";
 export { session } from "./session-verbs.ts";
-export { StreamReducer } from "./stream-reducer.ts";
-export {
-  continueSession as continue,
-  recover,
-  reply,
-  start,
-  step,
-  streamContinue,
-  streamReply,
-  streamStart,
-  streamStep,
-} from "./verbs.ts";

@@ -2,6 +2,7 @@
 // listed here is covered by the rules for public names, and any of it can change in any release.
 
 export * from "./index.ts";
+export * from "./advanced.ts";
 
 export {
   addUserMessage,
@@ -13,6 +14,8 @@ export {
   failToolCall,
   parseDecision,
   recordDecision,
+  submitToolResults,
 } from "./answers.ts";
 export type { Verb } from "./preconditions.ts";
 export { checkStatus, isOpen } from "./preconditions.ts";
+export { recover } from "./verbs.ts";

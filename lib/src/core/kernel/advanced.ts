@@ -1,5 +1,4 @@
-// The public names of this folder: the pure turn machine, its protocols and the collector. `everturn` exports what most
-// programs need, `everturn/advanced` the rest.
+// The names of this folder that `everturn/advanced` exports: the pure turn machine, its protocols and the collector.
 
 export type {
   Approval,

@@ -1,8 +1,7 @@
-// The public names of this folder: one pure codec per provider API, and the parser of server-sent events. `everturn` exports what most
-// programs need, `everturn/advanced` the rest.
+// The names of this folder that `everturn/advanced` exports: one pure codec per provider API, and the parser of server-
+// sent events.
 
 export type { Codec, Frame, Quirks, WireContext } from "./codec.ts";
-
 export type { FrameReader } from "./sse.ts";
 
 export { noQuirks } from "./codec.ts";

@@ -19,7 +19,7 @@ test("npm run walk prints the path of a message and the counts of the repository
   expect(totals.reads).toBe(1);
   // Each layer between the handler and the storage that only forwards is a stop more.
   expect(totals.stops).toBeLessThanOrEqual(14);
-  expect([stops[0].file, stops.at(-1).file]).toEqual(["serve/http/handler.ts", "durable/drive/growing-lease.ts"]);
+  expect([stops[0].file, stops.at(-1).file]).toEqual(["serve/http/router.ts", "durable/drive/growing-lease.ts"]);
   expect(counts.floors.map(({ name }: { readonly name: string }) => name)).toEqual(
     expect.arrayContaining(["lib/src/testing", "apps/server", "apps/cli", "apps/studio", "tools"]),
   );

@@ -19,7 +19,7 @@
 //
 //   Whatever its right is, a caller reaches sessions of the engines of its key only (403), and the verbs that change or
 //   decide need its scopes `write` and `decide`: a route whose scope is `answer` does not know yet which of the two it
-//   needs. The scopes of all other routes are checked before (handler.ts).
+//   needs. The scopes of all other routes are checked before (request-checks.ts).
 //
 // Decisions
 //   A decision is `decide`, a result for a call that waits for an approval or whose outcome is unknown, and a token for

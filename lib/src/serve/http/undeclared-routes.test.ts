@@ -88,11 +88,12 @@ test("a route is made of a declaration only: no other value is one", () => {
       !name.endsWith(".test.ts") && /\b(?:new Answer|acquire(?:Page|Stream|Turn)|pagePermit)\(/.test(read(name)),
   );
   expect(taking.toSorted()).toEqual([
-    "http/handler.ts",
+    "http/request-steps.ts",
     "http/routes/dialect-route.ts",
     "http/routes/operation-route.ts",
     "http/routes/permits.ts",
     "http/routes/turn-answer.ts",
+    "http/server-context.ts",
   ]);
 });
 

@@ -8,8 +8,9 @@
 // its first model call. The plan of a child turn follows from the seed and from that name. It may wait for an approval
 // or a result, and may itself run a child turn.
 //
-// An agent with a context policy (`compacts`) is also asked for summaries: `summary 7.1` is the summary before the model
-// call `7.1`. A frame may stand for the replies to the newest plan, so the step then follows from the newest reply.
+// An agent with a context policy (`compacts`) is also asked for summaries. They are named after what they are asked to
+// summarize, because their request may have no message of a client. A frame may stand for the replies to the newest
+// plan, so the step then follows from the newest reply.
 //
 // Every execution of an effect has a number of its own, which is in the text of the reply or in the result of the tool
 // (`executionIn`). So the oracles can tell which execution was recorded, and the texts of two attempts differ.
@@ -23,7 +24,7 @@ import { fake } from "../../core/adapters/internal.ts";
 import { agentTool, engine, tool } from "../../core/engine/internal.ts";
 import { summaryPrompt } from "../../core/kernel/internal.ts";
 import { messageText } from "../../core/model/internal.ts";
-import { randomStream } from "./random.ts";
+import { hashText, randomStream } from "./random.ts";
 
 /** The tools that a plan can name. `crash` may end its process. */
 export const toolNames = [
@@ -214,7 +215,7 @@ export function replyName(text: string): string | null {
 
 /** The name of the model call that gave a summary; `null`: the text is no summary of the simulated model. */
 export function summaryName(text: string): string | null {
-  return /^The (summary [\d.]+) /.exec(text)?.[1] ?? null;
+  return /^The (summary \S+) /.exec(text)?.[1] ?? null;
 }
 
 /** The number of the execution that made a text; `null`: the text has none. */
@@ -242,7 +243,10 @@ type Reply = { readonly name: string; readonly calls: FakeScript; readonly isSum
 
 function replyTo({ messages }: ModelRequest, seed: number): Reply {
   const last = messages.at(-1);
-  const isSummary = last?.role === "user" && isSummaryPrompt(messageText(last));
+  if (last?.role === "user" && isSummaryPrompt(messageText(last))) {
+    const name = hashText(JSON.stringify(messages.map(messageText))).toString(16);
+    return { name: `summary ${name}`, calls: [], isSummary: true };
+  }
   const at = messages.findLastIndex((message) => message.role === "user" && planNumber(messageText(message)) !== null);
   const planMessage = messages[at];
   const text = planMessage === undefined ? "#0 " : messageText(planMessage);
@@ -260,7 +264,7 @@ function replyTo({ messages }: ModelRequest, seed: number): Reply {
     const args = called === "delegate" ? { task: `#${id} ${childPlanOf(seed, id)}` } : { id };
     return { type: "tool_call", name: called, id, arguments: args } as const;
   });
-  return isSummary ? { name: `summary ${name}`, calls: [], isSummary } : { name, calls, isSummary };
+  return { name, calls, isSummary: false };
 }
 
 /** The step of a plan after the reply of a name; the first one if it replies to another plan. */

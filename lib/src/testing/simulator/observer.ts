@@ -652,7 +652,7 @@ export class Observer {
       this.#toolKeys.set(effect.key, call);
       if (other !== call) this.violation(`forks: the calls ${other} and ${call} have one idempotency key`);
     } else if (holds && effect.turn === turn && session.turns.get(turn)?.status === "running") {
-      if (/^(?:summary )?0\./.test(effect.name)) {
+      if (effect.name.startsWith("0.")) {
         this.violation(`history: model call ${effect.name} of ${name} has no message of a client`);
       }
       if (effect.unpaired !== null) {

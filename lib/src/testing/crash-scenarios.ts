@@ -596,6 +596,16 @@ export const crashScenarios: readonly CrashScenario[] = [
     },
   ),
 
+  // Each part has an effect and a frame of its own.
+  scenario(
+    "a history that is summarized in parts",
+    () => compacting({ window: 1_500, reserve: 100, keepRecent: 200 }),
+    async ({ runtime, untilIdle }) => {
+      const long = ["first", "second", "third", "fourth"].map((name) => user(`The ${name} ${"word ".repeat(450)}`));
+      await untilIdle(runtime.start([...long, user("Look 0.")], { id: "s", key: "0" }));
+    },
+  ),
+
   // Each verb takes effect once, however often it is repeated: one frame is made and removed, another one remains.
   scenario(
     "a compaction that is requested, undone, and requested again",

@@ -318,7 +318,9 @@ export class CrashableProcess {
     // A frame makes a request shorter, so the number of its messages alone does not identify it.
     const input = messageText(messages.findLast(({ role }) => role === "user") ?? user(""));
     const isSummary = input.startsWith(summaryPrompt);
-    const about = isSummary ? " for a summary" : (scope?.frameId ?? null) === null ? "" : ` for ${input}`;
+    // Without the turn, whose id differs from run to run: <turn>/<step>/frame.
+    const frame = /\d+\/frame.*$/.exec(scope?.frameId ?? "")?.[0] ?? null;
+    const about = isSummary ? ` for the summary after ${frame ?? "none"}` : frame === null ? "" : ` for ${input}`;
     const name = `${real.provider} ${id} after ${messages.length} messages${about}, attempt ${call.attempt}`;
     await this.#begin({ ...defaults, kind: "model", name, inside, provider: real.provider });
     let batchCount = 0;

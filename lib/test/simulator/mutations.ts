@@ -78,7 +78,7 @@ export const mutations: readonly Mutation[] = [
     name: "frame-separates-calls-from-results",
     source: {
       file: "core/kernel/history/framed-history.ts",
-      replacements: [["    if (openCalls === 0) cut = index + 1;\n", "    cut = index + 1;\n"]],
+      replacements: [["    if (openCalls === 0) yield index + 1;\n", "    yield index + 1;\n"]],
     },
   },
   {

@@ -3,7 +3,16 @@
 import type { CountedReply, CountingOptions } from "../../../test/counting-provider.ts";
 import type { ContextPolicy, Session } from "everturn";
 
-import { engine, openaiCompatible, session as sessions, tool, fromMessages, newSession, user } from "everturn";
+import {
+  assistant,
+  engine,
+  openaiCompatible,
+  session as sessions,
+  tool,
+  fromMessages,
+  newSession,
+  user,
+} from "everturn";
 import { afterEach, expect, test } from "vitest";
 
 import { CountingProvider } from "../../../test/counting-provider.ts";
@@ -147,6 +156,65 @@ test("a message that is longer than the window fails after one repetition", asyn
   const { result } = await sessions.reply(agent(counting), session, "x".repeat(60_000));
   expect(result.metadata.error).toMatchObject({ reason: "context_length_exceeded" });
   expect(counting.requests.length - before).toBeLessThan(5);
+});
+
+/** A session whose messages have eight times as many tokens as the window. Each question has a fact. */
+const longSession = (): Session =>
+  newSession({
+    thread: fromMessages(
+      Array.from({ length: 80 }, (_, index) => [
+        user(`fact-${index} ${"and so on ".repeat(200)}`),
+        assistant(`Noted: ${"and so on ".repeat(120)}`),
+      ]).flat(),
+    ),
+  });
+
+const factsIn = (messages: unknown): readonly string[] => [
+  ...new Set(JSON.stringify(messages).match(/fact-\d+/g) ?? []),
+];
+
+test("messages that do not fit in the request of one summary are summarized in parts, and none is left out", async () => {
+  // The summary repeats the facts that it can see.
+  const counting = await provider({ summary: (messages) => factsIn(messages).join(" ") });
+  const { result, session } = await sessions.reply(agent(counting), longSession(), "Go on.");
+  expect([result.metadata.error, result.haltedReason]).toEqual([undefined, "completed"]);
+  expect(counting.requests.map(({ status }) => status)).toEqual(counting.requests.map(() => 200));
+  const summaries = counting.requests.filter(({ isSummary }) => isSummary);
+  expect(summaries.length).toBeGreaterThan(5);
+  const reply = counting.requests.findLast(({ isSummary }) => !isSummary);
+  expect(factsIn(reply?.messages)).toHaveLength(80);
+  expect(session.contextWindow?.frame?.id).toMatch(new RegExp(`/frame/${summaries.length}$`));
+});
+
+test("of a message that is longer than the window only that message is in no summary", async () => {
+  const counting = await provider({ summary: (messages) => factsIn(messages).join(" ") });
+  const { thread } = longSession();
+  const messages = thread.messages.map((message, index) =>
+    index === 30 ? user(`fact-15 ${"x".repeat(60_000)}`) : message,
+  );
+  const session = newSession({ thread: fromMessages(messages) });
+  const { result } = await sessions.reply(agent(counting), session, "Go on.");
+  expect([result.metadata.error, result.haltedReason]).toEqual([undefined, "completed"]);
+  expect(counting.requests.filter(({ status }) => status === 400)).toHaveLength(1);
+  const next = counting.requests.findIndex(({ status }) => status === 400) + 1;
+  expect(counting.requests[next]?.messages.join("")).toContain("[Messages after it that are in no summary: 1.]");
+  const facts = factsIn(counting.requests.findLast(({ isSummary }) => !isSummary)?.messages);
+  expect([facts.length, facts.includes("fact-15")]).toEqual([79, false]);
+});
+
+test("a part without a summary keeps the summaries of the parts before", async () => {
+  let parts = 0;
+  const summary = (messages: unknown): string => {
+    parts += 1;
+    return parts > 3 ? "" : factsIn(messages).join(" ");
+  };
+  const counting = await provider({ summary });
+  const { result } = await sessions.reply(agent(counting), longSession(), "Go on.");
+  expect(result.haltedReason).toBe("completed");
+  expect(parts).toBe(4);
+  const reply = counting.requests.findLast(({ isSummary }) => !isSummary);
+  expect(factsIn(reply?.messages)).toContain("fact-0");
+  expect(reply?.messages.join("")).toMatch(/\[Messages after it that are in no summary: \d+\.\]/);
 });
 
 test("readers get no event of a summary, and its usage counts", async () => {

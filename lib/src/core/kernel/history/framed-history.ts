@@ -18,11 +18,20 @@ import type { SharedList } from "./shared-list.ts";
 import { user } from "../../model/internal.ts";
 import { renderPrompt } from "./prompt.ts";
 import { estimateMessage } from "./tokens.ts";
+import { estimateRange } from "./view-tokens.ts";
 
 /** The view of a context window. */
 export function viewOf({ frame, prunedBefore }: ContextWindow, { longestResult, prune }: ContextLimits): HistoryView {
   const longest = longestResult;
   return { from: frame?.to ?? 0, prunedBefore, keep: prune === null ? longest : prune.keep, longest };
+}
+
+/** The length of a tool result in the request of a summary that would not fit otherwise, in characters. */
+const summarizedResultLength = 400;
+
+/** The messages from `from` to `to` in the request of a summary that would not fit otherwise. */
+export function shortView(from: number, to: number): HistoryView {
+  return { from, prunedBefore: to, keep: summarizedResultLength, longest: summarizedResultLength };
 }
 
 /** The frame and the pinned messages before its end. */
@@ -61,10 +70,29 @@ function frameMessage(frame: HistoryFrame): Message {
  * The greatest position up to `target` at which every call before it is answered before it. `from`: such a position.
  * Linear in the distance.
  */
-export function validCut({ entries, length }: SharedList<Message>, from: number, target: number): number {
+export function validCut(history: SharedList<Message>, from: number, target: number): number {
+  let last = from;
+  for (const cut of validCuts(history, from, target)) last = cut;
+  return last;
+}
+
+/**
+ * The position up to which the oldest messages of a view fit in `tokens` tokens, at most `end`. It is behind the first
+ * exchange at least, even if that is longer. `end`: a valid cut. Linear in the distance.
+ */
+export function fittingCut(history: SharedList<Message>, view: HistoryView, end: number, tokens: number): number {
+  let fitting = view.from;
+  for (const cut of validCuts(history, view.from, end)) {
+    if (fitting > view.from && estimateRange(history.entries, view.from, cut, view) > tokens) break;
+    fitting = cut;
+  }
+  return fitting;
+}
+
+/** The positions after `from`, up to `target`, at which every call before them is answered before them. */
+function* validCuts({ entries, length }: SharedList<Message>, from: number, target: number): Iterable<number> {
   const open = new Map<string, number>();
   let openCalls = 0;
-  let cut = from;
   const last = Math.min(target, length);
   for (let index = from; index < last; index += 1) {
     const message = entries[index];
@@ -75,9 +103,8 @@ export function validCut({ entries, length }: SharedList<Message>, from: number,
       open.set(message.toolCallId, (open.get(message.toolCallId) ?? 0) - 1);
       openCalls -= 1;
     }
-    if (openCalls === 0) cut = index + 1;
+    if (openCalls === 0) yield index + 1;
   }
-  return cut;
 }
 
 /**

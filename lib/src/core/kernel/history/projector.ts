@@ -12,11 +12,10 @@ import type { HistoryView } from "./prompt.ts";
 import { invalidArgument, isAboutStorage, renderIssue, request, system, user } from "../../model/internal.ts";
 import { isPlainObject, messageShape, read, requestShape } from "../../model/parse/reading.ts";
 import { modelEffectId } from "../machine/turn.ts";
-import { renderFrame, validCut, viewOf } from "./framed-history.ts";
+import { renderFrame, shortView, viewOf } from "./framed-history.ts";
 import { renderHistory, renderPrompt, viewedMessages, wholeView } from "./prompt.ts";
 import { itemsOf } from "./shared-list.ts";
 import { renderTurnCausesPrompt } from "./turn-cause.ts";
-import { positionBefore } from "./view-tokens.ts";
 
 /**
  * The request of a conversation: instructions, the rendered history, the block of turn causes, and the nudge of the
@@ -118,17 +117,13 @@ export function projectRequest<P extends TurnProtocol>(config: RequestConfig<P>,
   return projected;
 }
 
-/** The length of a tool result in the request of a summary that would not fit otherwise, in characters. */
-const summarizedResultLength = 400;
-
 /** What the model is asked for at the end of the request of a summary. */
 export const summaryPrompt = `Older messages of this conversation are about to be replaced by a summary. Write the summary now, for the assistant that continues the conversation. Keep the goals and the constraints of the user, decisions, facts, names, numbers and identifiers exactly as they appear, results of tools that are still needed, what was done, and what is open. Write only the summary, and call no tool.`;
 
 /**
  * Returns the request of the summary that a turn waits for. It is the request of the model call with one message more,
  * so the provider finds the prefix in its cache. If that request is too long, it has only the messages that the frame
- * will stand for, the newest of them that fit, with short tool results. Throws `MisuseError` if the turn does not wait
- * for a summary.
+ * will stand for, with short tool results. Throws `MisuseError` if the turn does not wait for a summary.
  */
 export function projectSummaryRequest<P extends TurnProtocol>(config: RequestConfig<P>, turn: Turn<P>): ModelRequest {
   const { phase, policy } = turn;
@@ -140,7 +135,7 @@ export function projectSummaryRequest<P extends TurnProtocol>(config: RequestCon
   const { instructions = null, model = null } = policy.context.compact ?? {};
   const asked = [instructions, phase.instructions].filter((text) => text !== null && text !== undefined);
   const prompt = user([summaryPrompt, ...asked].join("\n\n"));
-  const conversation = phase.isTooLong ? [...instructionsOf(turn), ...shortConversation(turn, phase)] : base.messages;
+  const conversation = phase.isTooLong ? [...instructionsOf(turn), ...summarizedPart(turn, phase)] : base.messages;
   return {
     ...base,
     model: model ?? base.model,
@@ -151,22 +146,12 @@ export function projectSummaryRequest<P extends TurnProtocol>(config: RequestCon
   };
 }
 
-/** The newest messages that a frame will stand for, with short tool results, as many as fit in half of the window. */
-function shortConversation(
+/** The frame before, and the messages that the next one will stand for. */
+function summarizedPart(
   turn: Turn<TurnProtocol>,
   { from, to }: Extract<Turn["phase"], { readonly type: "awaiting_compaction" }>,
 ): readonly Message[] {
-  const { history, contextWindow, policy } = turn;
-  const { entries } = history;
-  const range = { entries, length: to };
-  const view = { from, prunedBefore: to, keep: summarizedResultLength, longest: summarizedResultLength };
-  const budget = (policy.context?.window ?? 0) / 2 / contextWindow.ratio;
-  const fitting = positionBefore(range, view, budget);
-  const before = validCut(range, from, fitting);
-  // The first position from there on at which no call is open.
-  let first = fitting;
-  while (first < to && validCut(range, before, first) < first) first += 1;
-  return [...framed(turn), ...renderPrompt(viewedMessages(entries, to, { ...view, from: first }))];
+  return [...framed(turn), ...renderPrompt(viewedMessages(turn.history.entries, to, shortView(from, to)))];
 }
 
 /**

@@ -18,6 +18,9 @@
 //   Each message is estimated once, and the tokens of a range are the difference of two running sums
 //   (history/view-tokens.ts), so a step costs what is new in it (H5).
 //
+//   If the messages to be replaced do not fit in the request of a summary, they are summarized in parts, oldest first: each
+//   part is a compaction with its own effect and frame, whose request contains the frame of the part before.
+//
 //   A model call that fails because its request is too long (`context_length_exceeded`) compacts once and is repeated,
 //   under the effect id of another attempt (`overflowed`).
 //
@@ -33,7 +36,7 @@
 //   3. There are no loops: an attempt to compact is followed by another one only when the history has grown by `minGain`
 //      tokens, or once in a step after a request that was too long.
 
-import type { CompactionRequest, ContextWindow, HistoryFrame, Usage } from "../../model/internal.ts";
+import type { CompactionRequest, ContextWindow, Failure, HistoryFrame, Usage } from "../../model/internal.ts";
 import type { HistoryView } from "../history/prompt.ts";
 import type { TurnProtocol } from "../protocol/protocol.ts";
 import type { ContextLimits } from "./context-limits.ts";
@@ -41,10 +44,10 @@ import type { Compacted, CompactionFailed } from "./response.ts";
 import type { TransitionBuilder } from "./transition-builder.ts";
 import type { AwaitingModel, Turn } from "./turn.ts";
 
-import { estimateFrame, pinnedPositions, validCut, viewOf } from "../history/framed-history.ts";
+import { estimateFrame, fittingCut, pinnedPositions, shortView, validCut, viewOf } from "../history/framed-history.ts";
 import { estimateValue } from "../history/tokens.ts";
 import { estimateRange, positionBefore } from "../history/view-tokens.ts";
-import { callSuffix } from "./turn.ts";
+import { callSuffix, partSuffix } from "./turn.ts";
 
 /** The part of the usable window by which a compaction has to make a request shorter. */
 const gainShare = 0.2;
@@ -143,56 +146,84 @@ export function compacted<P extends TurnProtocol>(
   const { phase } = builder.turn;
   if (phase.type !== "awaiting_compaction") return;
   if (!builder.spend(spent) || !builder.spend(usage)) return;
-  if (summary.trim() === "") return withoutSummary(builder);
-  setFrame(builder, summary);
-  builder.wait(phase.call);
+  if (summary.trim() === "") return withoutSummary(builder, null);
+  setFrame(builder, summary, phase.to);
+  compactRest(builder);
 }
 
 /** `compaction_failed`: the turn continues without a summary. */
 export function compactionFailed<P extends TurnProtocol>(
   builder: TransitionBuilder<P>,
-  { usage, spent }: CompactionFailed,
+  { usage, spent, failure }: CompactionFailed,
 ): void {
   if (!builder.spend(spent) || !builder.spend(usage)) return;
-  withoutSummary(builder);
+  withoutSummary(builder, failure);
 }
 
 /**
  * Prunes all results that the frame would have stood for. If the request is still too long, the frame stands for its
- * range without a summary.
+ * messages without a summary of them: for those of a part that was too long itself, otherwise for all that were to be
+ * replaced.
  */
-function withoutSummary<P extends TurnProtocol>(builder: TransitionBuilder<P>): void {
+function withoutSummary<P extends TurnProtocol>(builder: TransitionBuilder<P>, failure: Failure | null): void {
   const { phase, contextWindow } = builder.turn;
   const limits = limitsOf(builder.turn);
   if (phase.type !== "awaiting_compaction" || limits === null) return;
-  pruneTo(builder, Math.max(contextWindow.prunedBefore, phase.to));
-  if (builder.turn.overflowed || requestTokens(builder.turn, limits) > usable(limits)) setFrame(builder, null);
-  builder.wait(phase.call);
+  const { from, to, rest, call } = phase;
+  const end = rest ? rest.end : to;
+  pruneTo(builder, Math.max(contextWindow.prunedBefore, end));
+  if (!builder.turn.overflowed && requestTokens(builder.turn, limits) <= usable(limits)) return builder.wait(call);
+  const isTooLong = failure?.type === "adapter_error" && failure.reason === "context_length_exceeded";
+  const cut = isTooLong ? to : end;
+  const earlier = contextWindow.frame?.summary ?? null;
+  const summary = earlier === null ? null : `${earlier}\n\n[Messages after it that are in no summary: ${cut - from}.]`;
+  setFrame(builder, summary, cut);
+  compactRest(builder);
 }
 
-function setFrame<P extends TurnProtocol>(builder: TransitionBuilder<P>, summary: string | null): void {
+/** Waits for the summary of the next part of the messages to be replaced, or for the model call if there is none. */
+function compactRest<P extends TurnProtocol>(builder: TransitionBuilder<P>): void {
+  const { phase, contextWindow } = builder.turn;
+  const limits = limitsOf(builder.turn);
+  if (phase.type !== "awaiting_compaction" || limits === null) return;
+  const { rest, call, instructions } = phase;
+  if (!rest || rest.end <= (contextWindow.frame?.to ?? 0)) return builder.wait(call);
+  compact(builder, limits, call, rest.end, { instructions }, rest.part + 1);
+}
+
+function setFrame<P extends TurnProtocol>(builder: TransitionBuilder<P>, summary: string | null, to: number): void {
   const { phase, contextWindow, history } = builder.turn;
   if (phase.type !== "awaiting_compaction") return;
-  const { frame: id, to } = phase;
-  const frame: HistoryFrame = { id, to, summary, pinned: pinnedPositions(history, contextWindow.frame, to) };
+  const pinned = pinnedPositions(history, contextWindow.frame, to);
+  const frame: HistoryFrame = { id: phase.frame, to, summary, pinned };
   update(builder, { frame, count: null });
 }
 
-/** Waits for the summary of the messages before `to`. */
+/** Waits for the summary of the messages before `end`, or of the first of them that fit in the request of a summary. */
 function compact<P extends TurnProtocol>(
   builder: TransitionBuilder<P>,
   limits: ContextLimits,
   call: AwaitingModel<P>,
-  to: number,
+  end: number,
   requested: CompactionRequest | null = null,
+  part = 1,
 ): void {
   const { turnId, step, history, overflowed, contextWindow } = builder.turn;
-  const frame = `${turnId}/${step}/frame${callSuffix(builder.turn)}`;
-  const isTooLong = overflowed || requestTokens(builder.turn, limits) > usable(limits);
+  const isTooLong = part > 1 || overflowed || requestTokens(builder.turn, limits) > usable(limits);
   update(builder, { attemptedAt: history.length });
   const from = contextWindow.frame?.to ?? 0;
+  const to = isTooLong ? fittingCut(history, shortView(from, end), end, partTokens(builder.turn, limits)) : end;
+  const rest = part > 1 || to < end ? { end, part } : null;
+  const frame = `${turnId}/${step}/frame${callSuffix(builder.turn)}${partSuffix(rest)}`;
   const instructions = requested?.instructions ?? null;
-  builder.wait({ type: "awaiting_compaction", frame, from, to, isTooLong, instructions, call });
+  builder.wait({ type: "awaiting_compaction", frame, from, to, isTooLong, rest, instructions, call });
+}
+
+/** The estimated tokens that the messages in the request of a summary may have: half of the window, if that is free. */
+function partTokens({ contextWindow, environment, history }: Turn, limits: ContextLimits): number {
+  const { frame, ratio } = contextWindow;
+  const others = estimateValue(environment) + (frame === null ? 0 : estimateFrame(history, frame));
+  return Math.min(limits.window / 2 / ratio, usable(limits) / ratio - others);
 }
 
 /**

@@ -2,6 +2,7 @@
 // response leads to exactly the phases that the table lists.
 
 import type { ContextLimits } from "./context-limits.ts";
+import type { Failure, Usage } from "everturn";
 import type { DriverAction, EffectResponse, Phase, Turn, TurnMachineConfig } from "everturn/advanced";
 
 import { assistant, toolResult, user } from "everturn";
@@ -86,11 +87,13 @@ function limitedTurn(turn: Turn, context: ContextLimits): Turn {
 }
 
 /** A turn that waits in a phase. `syncEnvironment`: its steps begin with the environment. */
-function turnIn(phase: PhaseType, syncEnvironment: boolean): Turn {
+function turnIn(phase: PhaseType, syncEnvironment: boolean, inParts = false): Turn {
   if (phase === "awaiting_compaction") {
     const limited = limitedTurn(turnIn("awaiting_environment", true), compacting);
     const synced = { type: "environment_synced", id: "t/0/environment", environment: null } as const;
-    return advance(goingTo(phase, true), limited, synced).turn;
+    const { turn } = advance(goingTo(phase, true), limited, synced);
+    if (!inParts || turn.phase.type !== phase) return turn;
+    return { ...turn, phase: { ...turn.phase, to: 1, rest: { end: turn.phase.to, part: 1 } } };
   }
   const settings = goingTo(phase, syncEnvironment);
   const { turn } = startTurn(settings, input());
@@ -113,14 +116,7 @@ const responses: { readonly [R in ResponseType]: (id: string, tool?: string) => 
     spent: noUsage,
     durationMs: 0,
   }),
-  compaction_failed: (id) => ({
-    type: "compaction_failed",
-    id,
-    failure: adapterFailure("timeout"),
-    usage: noUsage,
-    spent: noUsage,
-    durationMs: 0,
-  }),
+  compaction_failed: (id) => compactionFailed(id, adapterFailure("timeout"), noUsage),
   tool_returned: (id) => result(id, "sunny"),
   tool_waits: (id) => toolWaits(id, "approval"),
   code_finished: (id) => codeFinished(id),
@@ -137,23 +133,22 @@ const others: { readonly [R in ResponseType]?: (id: string) => readonly EffectRe
     { type: "compacted", id, summary: "", model: null, usage: tooManyTokens, spent: tooManyTokens, durationMs: 0 },
   ],
   compaction_failed: (id) => [
-    {
-      type: "compaction_failed",
-      id,
-      failure: adapterFailure("timeout"),
-      usage: tooManyTokens,
-      spent: tooManyTokens,
-      durationMs: 0,
-    },
+    compactionFailed(id, adapterFailure("timeout"), tooManyTokens),
+    compactionFailed(id, adapterFailure("context_length_exceeded"), noUsage),
   ],
 };
+
+function compactionFailed(id: string, failure: Failure, usage: Usage): EffectResponse {
+  return { type: "compaction_failed", id, failure, usage, spent: usage, durationMs: 0 };
+}
 
 const phaseTypes = keysOf(transitions);
 const responseTypes = keysOf(responses);
 
 /** The phases a turn is in after this response, over all protocols and policies, and calls of tools of each sort. */
 function phasesAfter(phase: PhaseType, type: ResponseType): readonly PhaseType[] {
-  const plain = [turnIn(phase, false), turnIn(phase, true)].filter((turn) => turn.phase.type === phase);
+  const all = [turnIn(phase, false), turnIn(phase, true), turnIn(phase, false, true)];
+  const plain = all.filter((turn) => turn.phase.type === phase);
   const limited = plain.flatMap((turn) => [limitedTurn(turn, compacting), limitedTurn(turn, pruning)]);
   const after = [...plain, ...(phase === "awaiting_compaction" ? [] : limited)].flatMap((turn) =>
     phaseTypes.flatMap((to) =>

@@ -75,9 +75,9 @@ export const transitions: { readonly [P in PhaseType]: { readonly [R in Response
     model_failed: { apply: modelFailed, next: ["awaiting_model", "awaiting_compaction", "ended"] },
   },
   awaiting_compaction: {
-    // `ended` if the usage overflows.
-    compacted: { apply: compacted, next: ["awaiting_model", "ended"] },
-    compaction_failed: { apply: compactionFailed, next: ["awaiting_model", "ended"] },
+    // `awaiting_compaction` if the messages are summarized in parts, `ended` if the usage overflows.
+    compacted: { apply: compacted, next: ["awaiting_model", "awaiting_compaction", "ended"] },
+    compaction_failed: { apply: compactionFailed, next: ["awaiting_model", "awaiting_compaction", "ended"] },
   },
   awaiting_tools: {
     // `awaiting_tools` while other calls of the batch are open.

@@ -240,8 +240,9 @@ export type Phase<P extends TurnProtocol = TurnProtocol> =
   /**
    * Waits for `compact`: the summary of the messages before `to`, for the frame with the id `frame`. `from`: the
    * position up to which the frame before stands. `isTooLong`: the request of the model call does not fit, so the
-   * request of the summary has shortened results. `instructions`: what a request for the compaction asks to keep.
-   * `call`: the model call that follows.
+   * request of the summary has only the messages of the range, with shortened results. `rest`: the messages up to `end`
+   * do not fit in one such request, and are summarized in several, each with a frame; `part`: the number of this one.
+   * `instructions`: what a request for the compaction asks to keep. `call`: the model call that follows.
    */
   | {
       readonly type: "awaiting_compaction";
@@ -249,6 +250,7 @@ export type Phase<P extends TurnProtocol = TurnProtocol> =
       readonly from: number;
       readonly to: number;
       readonly isTooLong: boolean;
+      readonly rest: { readonly end: number; readonly part: number } | null;
       readonly instructions: string | null;
       readonly call: AwaitingModel<P>;
     }
@@ -476,7 +478,7 @@ export function pendingEffects(turn: Turn<TurnProtocol>): readonly Effect[] {
       return [
         {
           type: "compact",
-          id: id(`compact${callSuffix(turn)}`),
+          id: id(`compact${callSuffix(turn)}${partSuffix(phase.rest)}`),
           step: turn.step,
           frame,
           from,
@@ -538,6 +540,12 @@ function sentOf({ policy, contextWindow }: Turn<TurnProtocol>): Pick<CallModel, 
  */
 export function callSuffix({ finalize, overflowed }: Turn<TurnProtocol>): string {
   return `${finalize === null ? "" : "/finalize"}${overflowed ? "/overflow" : ""}`;
+}
+
+/** What the ids of the compactions and frames of the later parts of a range end with. */
+export function partSuffix(rest: Extract<Phase, { readonly type: "awaiting_compaction" }>["rest"]): string {
+  // Truthiness: a turn of an older build has no such field.
+  return rest && rest.part > 1 ? `/${rest.part}` : "";
 }
 
 /** The effect id of the model call of a step. */

@@ -51,7 +51,7 @@ import { errorResponse, LoginCodes, withLogin } from "./login.ts";
 import { RequestLog } from "./request-log.ts";
 import { isEventStream, sendStream } from "./send-stream.ts";
 import { withPage } from "./static-files.ts";
-import { isStudioBuilt, withStudio } from "./studio-files.ts";
+import { openStudio, withStudio } from "./studio.ts";
 
 /** Options of {@link startServer}: those of the handler, and where the process listens. */
 export type ServerOptions = Omit<
@@ -201,8 +201,8 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     shutdown: handedOver.signal,
     ...(hosts === null ? {} : { hosts }),
   });
-  const hasStudio = studio && isStudioBuilt();
-  const pages = hasStudio ? withStudio(api, { hosts }) : api;
+  const page = studio ? openStudio() : null;
+  const pages = page === null ? api : withStudio(api, page, hosts);
   const served = staticFolder === undefined ? pages : withPage(pages, { folder: staticFolder, hosts });
   // Set when the port is known: codes are valid for one port.
   let codes: LoginCodes | null = null;
@@ -239,7 +239,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   return {
     url,
     port: boundPort,
-    studioUrl: hasStudio ? `${url}/studio/` : null,
+    studioUrl: page !== null ? `${url}/studio/` : null,
     close: ({ graceMs = 10_000 } = {}) =>
       (closing ??= close({ server, drained, sessions, working, stopping, handedOver }, graceMs)),
   };

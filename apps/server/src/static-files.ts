@@ -51,7 +51,7 @@ const contentTypes: { readonly [extension: string]: string } = {
 };
 
 /** The media type of a file, by the extension of its name. */
-export function contentTypeOf(path: string): string {
+function contentTypeOf(path: string): string {
   return contentTypes[extname(path).toLowerCase()] ?? "application/octet-stream";
 }
 

@@ -19,6 +19,10 @@ takeLink();
 takeTenant(location.search);
 applyTheme();
 
+// References of the page are relative. Browsers resolve that of the icon again whenever the address has changed.
+const icon = document.querySelector<HTMLLinkElement>('link[rel="icon"]');
+icon?.setAttribute("href", icon.href);
+
 const root = document.querySelector("#root");
 if (root !== null) {
   createRoot(root).render(

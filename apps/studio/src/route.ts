@@ -42,7 +42,18 @@ export type AuditRoute = {
   readonly after: string | null;
 };
 
-const base = import.meta.env.BASE_URL;
+/**
+ * The path of the page, with a slash at its end. A build can be served at any path: its modules are in `assets` of it.
+ */
+const base = import.meta.env.DEV
+  ? import.meta.env.BASE_URL
+  : new URL(/* @vite-ignore */ "..", import.meta.url).pathname;
+
+/** The URL of the API, without a slash at its end. The page says where it is, relative to its path. */
+export function apiUrl(): string {
+  const path = document.querySelector<HTMLMetaElement>('meta[name="everturn-api"]')?.content ?? "../";
+  return new URL(path, new URL(base, location.origin)).href.replace(/\/$/, "");
+}
 
 /** The tenant that the page shows; `null`: that of the key. */
 let shown: string | null = null;

@@ -39,11 +39,12 @@ const peersOf: { readonly [entryPoint: string]: readonly string[] } = {
   "./quickjs/worker": ["quickjs-emscripten-core", "@jitl/quickjs-singlefile-mjs-release-sync"],
 };
 
-/** Node modules: SQLite runs in a Node worker thread, and clients of Postgres need Node. */
+/** Node modules: SQLite runs in a Node worker thread, clients of Postgres need Node, and the studio is files. */
 const nodeOf: { readonly [entryPoint: string]: readonly string[] } = {
   // node:fs reads /proc, to find out whether the process that holds a lease still exists.
   "./sqlite": ["node:fs", "node:path", "node:worker_threads"],
   "./postgres": ["node:crypto"],
+  "./studio": ["node:crypto", "node:fs", "node:fs/promises", "node:path", "node:url", "node:util", "node:zlib"],
   // Only a process that Restate calls loads it.
   "./restate": ["node:http2"],
   "./sqlite/worker": ["node:fs", "node:module", "node:worker_threads"],

@@ -12,7 +12,7 @@ import { stepsOf } from "../again/run-again.ts";
 import { useConnection } from "../data/connection.tsx";
 import { curlOfUserMessage } from "../parts/take-out.ts";
 import { visibleName } from "../parts/text.ts";
-import { hrefOf, navigate, sessionRoute } from "../route.ts";
+import { apiUrl, hrefOf, navigate, sessionRoute } from "../route.ts";
 import { IconButton } from "../shell/button.tsx";
 import { ActionMenu } from "../shell/menu.tsx";
 import { attempt, copyText } from "../shell/toasts.tsx";
@@ -56,7 +56,7 @@ function OpenMenu({ index, message }: { readonly index: number; readonly message
           {
             id: "copy-curl",
             label: "Copy as curl that sends it",
-            run: () => copyText(curlOfUserMessage(location.origin, sessionId, message)),
+            run: () => copyText(curlOfUserMessage(apiUrl(), sessionId, message)),
           },
         ]
       : []),

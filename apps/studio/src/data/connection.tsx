@@ -7,7 +7,7 @@ import type { ReactNode } from "react";
 import { ClientError, createClient, createInspector } from "everturn/client";
 import { createContext, useCallback, useContext, useEffect, useMemo, useState } from "react";
 
-import { shownTenant, takeTenant } from "../route.ts";
+import { apiUrl, shownTenant, takeTenant } from "../route.ts";
 import { forgetTexts } from "../shell/draft.ts";
 import { forgetLink, logInByLink } from "./link-login.ts";
 import { trackedFetch } from "./online.ts";
@@ -44,7 +44,7 @@ type Clients = Pick<Connection, "client" | "inspector">;
 /** The clients of a token, which act in a tenant; `null`: in that of the key. */
 function clientsOf(token: string | null, tenant: string | null): Clients {
   const options = {
-    url: location.origin,
+    url: apiUrl(),
     fetch: trackedFetch,
     ...(token === null ? {} : { token }),
     headers: tenantHeaders(tenant),

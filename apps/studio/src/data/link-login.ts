@@ -5,6 +5,8 @@
 // a fragment, so it is in no log and no `Referer`. The exchange is kept as a promise, because React runs effects twice
 // in development and the code is accepted once.
 
+import { apiUrl } from "../route.ts";
+
 let code: string | null = null;
 let exchange: Promise<LinkLogin> | null = null;
 
@@ -40,7 +42,7 @@ export function forgetLink(): void {
 
 async function exchangeCode(given: string | null): Promise<LinkLogin> {
   if (given === null) return null;
-  const answer = await fetch("/login", {
+  const answer = await fetch(`${apiUrl()}/login`, {
     method: "POST",
     headers: { "content-type": "application/json" },
     body: JSON.stringify({ code: given }),

@@ -7,7 +7,7 @@ import { useConnection } from "../data/connection.tsx";
 import { useEngines } from "../data/engines.ts";
 import { useQuery } from "../data/query.ts";
 import { curlOf, exportTurn } from "../parts/take-out.ts";
-import { navigate } from "../route.ts";
+import { apiUrl, navigate } from "../route.ts";
 import { Button } from "../shell/button.tsx";
 import { attempt } from "../shell/toasts.tsx";
 import { CopyButton } from "../text/copy-button.tsx";
@@ -75,10 +75,7 @@ export function Inspector({
         actions={
           <>
             {!isInnerTurn(turn.turnId) && <RunAgainButton timeline={timeline} ordinal={effect.ordinal} />}
-            <CopyButton
-              label="Copy as curl"
-              text={() => curlOf(location.origin, [...path, "effects", `${effect.ordinal}`])}
-            />
+            <CopyButton label="Copy as curl" text={() => curlOf(apiUrl(), [...path, "effects", `${effect.ordinal}`])} />
             {playground}
           </>
         }
@@ -102,7 +99,7 @@ export function Inspector({
               Export record
             </Button>
           )}
-          <CopyButton label="Copy as curl" text={() => curlOf(location.origin, [...path, "timeline"])} />
+          <CopyButton label="Copy as curl" text={() => curlOf(apiUrl(), [...path, "timeline"])} />
           {playground}
         </>
       }

@@ -12,7 +12,7 @@ import { refreshSession } from "../data/session-feed.ts";
 import { cost, count } from "../parts/format.ts";
 import { curlOf, exportTurn } from "../parts/take-out.ts";
 import { beginning, visibleName } from "../parts/text.ts";
-import { navigate, sessionRoute } from "../route.ts";
+import { apiUrl, navigate, sessionRoute } from "../route.ts";
 import { statusOf } from "../sessions/session-label.ts";
 import { useRegisterActions } from "../shell/actions.ts";
 import { Button } from "../shell/button.tsx";
@@ -137,7 +137,7 @@ function useSessionActions({
       {
         id: "copy-curl",
         label: "Copy as curl",
-        run: () => copyText(curlOf(location.origin, ["sessions", sessionId, "messages"])),
+        run: () => copyText(curlOf(apiUrl(), ["sessions", sessionId, "messages"])),
       },
       { id: "copy-id", label: "Copy the id", run: () => copyText(sessionId) },
       ...(openTurnId === null ? [] : [{ id: "stop", label: "Stop the turn…", run: () => ask("stop") }]),

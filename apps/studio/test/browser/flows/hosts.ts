@@ -1,16 +1,15 @@
 // The studio over other hosts: Postgres as the storage of `everturn serve`, and a Node server of the user's own around
-// `createHandler`, with sessions in memory.
+// `createHandler` and `serveStudio`, with sessions in memory, also below a path prefix.
 
 import type { Flow } from "../flow.ts";
 
 import { once } from "node:events";
-import { readFileSync, statSync } from "node:fs";
 import { createServer } from "node:http";
-import { extname, join } from "node:path";
 
 import { engine, fake } from "everturn";
 import { createHandler } from "everturn/http";
 import { memoryStorage, runtime } from "everturn/runtime";
+import { serveStudio } from "everturn/studio";
 
 import { startPostgres } from "../../../../../lib/test/postgres-server.ts";
 import { button, composer, seeEnd, seeText, serverDown, startScenario, startSession, talk, text } from "../flow.ts";
@@ -63,59 +62,10 @@ export const hostFlows: readonly Flow[] = [
     },
   },
   {
-    name: "a Node server of the user's own, with createHandler and sessions in memory",
+    name: "a Node server of the user's own, with createHandler, serveStudio and sessions in memory",
     run: async ({ open, atEnd }) => {
-      const script = [{ type: "text", text: "Hello from memory." }] as const;
-      const sessions = runtime({
-        host: memoryStorage(),
-        engines: { default: engine({ adapter: fake({ script }), model: "fake:memory" }) },
-      });
-      const handler = createHandler({ sessions, auth: "none", inspect: true });
-      const studio = join(import.meta.dirname, "../../../../../lib/studio");
-      const server = createServer((incoming, outgoing) => {
-        const answer = async (): Promise<void> => {
-          const { pathname, search } = new URL(incoming.url ?? "/", "http://127.0.0.1");
-          if (pathname.startsWith("/studio/")) {
-            const path = join(studio, pathname.slice("/studio/".length));
-            const file = path.startsWith(studio) && isFile(path) ? path : join(studio, "index.html");
-            outgoing.setHeader("content-type", types[extname(file)] ?? "application/octet-stream");
-            outgoing.end(readFileSync(file));
-            return;
-          }
-          const body: Uint8Array<ArrayBuffer>[] = [];
-          for await (const chunk of incoming) body.push(new Uint8Array(Buffer.from(chunk)));
-          const hasBody = incoming.method !== "GET" && incoming.method !== "HEAD" && incoming.method !== "DELETE";
-          const headers = new Headers(
-            Object.entries(incoming.headers).flatMap(([name, value]): [string, string][] =>
-              typeof value === "string" ? [[name, value]] : [],
-            ),
-          );
-          const aborting = new AbortController();
-          outgoing.on("close", () => aborting.abort());
-          const response = await handler(
-            new Request(`http://${incoming.headers.host ?? ""}${pathname}${search}`, {
-              method: incoming.method ?? "GET",
-              headers,
-              signal: aborting.signal,
-              ...(hasBody ? { body: new Blob(body) } : {}),
-            }),
-          );
-          outgoing.writeHead(response.status, Object.fromEntries(response.headers));
-          outgoing.flushHeaders();
-          for await (const chunk of response.body ?? []) outgoing.write(chunk);
-          outgoing.end();
-        };
-        answer().catch((error: unknown) => outgoing.destroy(error instanceof Error ? error : new Error(String(error))));
-      });
-      server.listen(0, "127.0.0.1");
-      await once(server, "listening");
-      atEnd(async () => {
-        server.closeAllConnections();
-        server.close();
-        await sessions.close();
-      });
-      const address = server.address();
-      const url = `http://127.0.0.1:${typeof address === "object" ? (address?.port ?? 0) : 0}`;
+      const { url, close } = await ownServer({ api: "", studio: "/studio" });
+      atEnd(close);
       const { page } = await open("", { url, studio: (path = "") => `${url}/studio/${path}` });
       await page.getByRole("banner").getByText("in memory").waitFor();
       check(
@@ -138,16 +88,109 @@ export const hostFlows: readonly Flow[] = [
       );
     },
   },
+  ...(["/admin/agents", "/admin"] as const).map((visible): Flow => {
+    const strips = visible === "/admin/agents";
+    return {
+      name: strips
+        ? "below a path prefix that a proxy adds: every reference and request stays below it"
+        : "below a path prefix of the user's own server: every reference and request stays below it",
+      run: async ({ open, atEnd }) => {
+        // A proxy removes the prefix, so the server knows nothing of it.
+        const mounts = strips ? { api: "/api", studio: "/studio" } : { api: "/admin/api", studio: "/admin/studio" };
+        const { url, close } = await ownServer(mounts, strips ? visible : "");
+        atEnd(close);
+        const studio = (path = "") => `${url}${visible}/studio/${path}`;
+        const { page } = await open("", { url, studio });
+        const strays: string[] = [];
+        const kinds = new Set<string>();
+        page.on("request", (request) => {
+          const { pathname } = new URL(request.url());
+          if (!pathname.startsWith(`${visible}/studio/`) && !pathname.startsWith(`${visible}/api/`))
+            strays.push(pathname);
+          kinds.add(request.resourceType());
+        });
+        await page.reload();
+        await startSession(page, "Hello");
+        await seeText(page, "Hello from memory.");
+        await seeEnd(page);
+        // A deep link, and modules that are loaded on demand from there.
+        await page.reload();
+        await seeText(page, "Hello from memory.");
+        await page.getByRole("region", { name: "Timeline" }).waitFor();
+        for (const link of ["Overview", "Playground", "Sessions"]) {
+          await page.getByRole("banner").getByRole("link", { name: link, exact: true }).click();
+          check(page.url().startsWith(studio()), `the link ${link} leaves the prefix: ${page.url()}`);
+        }
+        await page.goBack();
+        await page.waitForURL(studio("playground"));
+        const hrefs = await page
+          .locator('a[href]:not([href^="#"])')
+          .evaluateAll((links) => links.map((link) => link.getAttribute("href")));
+        strays.push(...hrefs.filter((href) => href !== null && !href.startsWith(`${visible}/studio/`)).map(String));
+        check(strays.length === 0, `requests and links outside of the prefix: ${strays.join(", ")}`);
+        for (const kind of ["document", "script", "stylesheet", "font", "fetch"])
+          check(kinds.has(kind), `nothing of the kind ${kind} was requested`);
+      },
+    };
+  }),
 ];
 
-const types: { readonly [extension: string]: string } = {
-  ".html": "text/html; charset=utf-8",
-  ".js": "text/javascript",
-  ".css": "text/css",
-  ".svg": "image/svg+xml",
-  ".woff2": "font/woff2",
-};
-
-function isFile(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false })?.isFile() === true;
+/**
+ * A server with sessions in memory, the API and the studio at the paths. Before it, like a reverse proxy, `removed` is
+ * taken from the paths of requests, and requests without it are 404.
+ */
+async function ownServer(
+  mounts: { readonly api: string; readonly studio: string },
+  removed = "",
+): Promise<{ readonly url: string; readonly close: () => Promise<void> }> {
+  const script = [{ type: "text", text: "Hello from memory." }] as const;
+  const sessions = runtime({
+    host: memoryStorage(),
+    engines: { default: engine({ adapter: fake({ script }), model: "fake:memory" }) },
+  });
+  const handler = createHandler({ sessions, auth: "none", inspect: true, basePath: mounts.api });
+  const studio = serveStudio({ basePath: mounts.studio, api: mounts.api });
+  const server = createServer((incoming, outgoing) => {
+    const answer = async (): Promise<void> => {
+      const { pathname, search } = new URL(incoming.url ?? "/", "http://127.0.0.1");
+      if (!pathname.startsWith(`${removed}/`)) {
+        outgoing.writeHead(404).end();
+        return;
+      }
+      const path = pathname.slice(removed.length);
+      const body: Uint8Array<ArrayBuffer>[] = [];
+      for await (const chunk of incoming) body.push(new Uint8Array(Buffer.from(chunk)));
+      const hasBody = incoming.method !== "GET" && incoming.method !== "HEAD" && incoming.method !== "DELETE";
+      const headers = new Headers(
+        Object.entries(incoming.headers).flatMap(([name, value]): [string, string][] =>
+          typeof value === "string" ? [[name, value]] : [],
+        ),
+      );
+      const aborting = new AbortController();
+      outgoing.on("close", () => aborting.abort());
+      const request = new Request(`http://${incoming.headers.host ?? ""}${path}${search}`, {
+        method: incoming.method ?? "GET",
+        headers,
+        signal: aborting.signal,
+        ...(hasBody ? { body: new Blob(body) } : {}),
+      });
+      const response = await (path.startsWith(mounts.studio) ? studio : handler)(request);
+      outgoing.writeHead(response.status, Object.fromEntries(response.headers));
+      outgoing.flushHeaders();
+      for await (const chunk of response.body ?? []) outgoing.write(chunk);
+      outgoing.end();
+    };
+    answer().catch((error: unknown) => outgoing.destroy(error instanceof Error ? error : new Error(String(error))));
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const address = server.address();
+  return {
+    url: `http://127.0.0.1:${typeof address === "object" ? (address?.port ?? 0) : 0}`,
+    close: async () => {
+      server.closeAllConnections();
+      server.close();
+      await sessions.close();
+    },
+  };
 }

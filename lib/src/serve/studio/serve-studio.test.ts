@@ -3,32 +3,30 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 
+import { serveStudio } from "everturn/studio";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-
-import { withStaticFiles } from "./static-files.ts";
-import { isStudioBuilt, withStudio } from "./studio-files.ts";
 
 const base = mkdtempSync(join(tmpdir(), "studio-"));
 const folder = join(base, "studio");
 const script = "console.log('a script that is long enough to be compressed');\n".repeat(20);
 beforeAll(() => {
   mkdirSync(join(folder, "assets"), { recursive: true });
-  mkdirSync(join(base, "public"));
   writeFileSync(join(folder, "index.html"), "<title>page</title>");
   writeFileSync(join(folder, ".stamp"), "digest");
   writeFileSync(join(folder, "icon.svg"), "<svg/>");
   writeFileSync(join(folder, "assets", "index-1.js"), script);
   writeFileSync(join(folder, "assets", "index-1.js.map"), '{"version":3}');
   writeFileSync(join(base, "secret.txt"), "secret");
-  writeFileSync(join(base, "public", "index.html"), "own page");
 });
 afterAll(() => rmSync(base, { recursive: true }));
 
-const api = async (): Promise<Response> => new Response("api", { status: 404 });
-const serve = withStudio(api, { hosts: ["localhost"], folder });
+let serve: ReturnType<typeof serveStudio>;
+beforeAll(() => {
+  serve = serveStudio({ folder });
+});
 const browser = { accept: "text/html,application/xhtml+xml,*/*;q=0.8" };
-const get = (path: string, headers: Record<string, string> = {}, method = "GET", host = "localhost") =>
-  serve(new Request(`http://${host}:4242${path}`, { method, headers }));
+const get = (path: string, headers: Record<string, string> = {}, method = "GET") =>
+  serve(new Request(`http://localhost:4242${path}`, { method, headers }));
 
 describe("the studio", () => {
   test.each(["/studio/", "/studio/index.html", "/studio/sessions/one/turns/two", "/studio/overview?days=30"])(
@@ -99,36 +97,61 @@ describe("the studio", () => {
     }
   });
 
-  test("is where browsers are sent that open the server, and other clients are not", async () => {
-    for (const path of ["/", "/studio"]) {
-      const response = await get(path, browser);
-      expect([response.status, response.headers.get("location")]).toEqual([302, "/studio/"]);
-    }
-    expect(await (await get("/", { accept: "application/json" })).text()).toBe("api");
-    expect(await (await get("/", browser, "POST")).text()).toBe("api");
-  });
-
-  test("gives way to the start page of a static folder", async () => {
-    const both = withStaticFiles(serve, { folder: join(base, "public"), hosts: ["localhost"] });
-    const ask = async (path: string) =>
-      (await both(new Request(`http://localhost${path}`, { headers: browser }))).text();
-    expect([await ask("/"), await ask("/studio/")]).toEqual(["own page", "<title>page</title>"]);
-  });
-
-  test("passes requests to other hosts and other paths on to the API, and refuses other methods", async () => {
-    expect(await (await get("/studio/", {}, "GET", "evil.example")).text()).toBe("api");
-    expect(await (await get("/studios")).text()).toBe("api");
-    expect(await (await get("/sessions", browser)).text()).toBe("api");
+  test("answers its path without a slash at the end with the one with it, and refuses other methods", async () => {
+    const response = await get("/studio", browser);
+    expect([response.status, response.headers.get("location")]).toEqual([302, "studio/"]);
     expect((await get("/studio/", {}, "POST")).status).toBe(405);
     const head = await get("/studio/", {}, "HEAD");
     expect([head.status, await head.text()]).toEqual([200, ""]);
+    for (const path of ["/studios", "/", "/sessions"]) expect((await get(path, browser)).status).toBe(404);
   });
 
-  test("knows whether the page was built", () => {
-    expect([isStudioBuilt(folder), isStudioBuilt(join(base, "public")), isStudioBuilt(base)]).toEqual([
-      true,
-      true,
-      false,
-    ]);
+  test("says what to do if the page is not in the folder, or a path is none", () => {
+    expect(() => serveStudio({ folder: base })).toThrow(/^the studio is not in .*npm run build/);
+    for (const path of ["", "studio", "/studio/", "/a/../b", "/a b", "/a?b"])
+      expect(() => serveStudio({ folder, basePath: path })).toThrow(/^basePath: .* must be a path like/);
+    expect(() => serveStudio({ folder, api: "api" })).toThrow(/^api: "api" must be a path/);
+  });
+});
+
+describe("the built studio", () => {
+  const references = (html: string) =>
+    [...html.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, reference = ""]) => reference);
+
+  test.each([
+    ["/admin/studio", "/api", "../../api/"],
+    ["/admin/studio", "/admin", "../../admin/"],
+    ["/studio", "", "../"],
+  ])("below %s loads everything from there, and finds the API at %s", async (basePath, api, toApi) => {
+    const studio = serveStudio({ basePath, api });
+    for (const path of ["/", "/s/one%2Ftwo?turn=t1", "/a/deep/address"]) {
+      const address = `http://localhost${basePath}${path}`;
+      const html = await (await studio(new Request(address, { headers: browser }))).text();
+      expect(html).toContain(`<meta name="everturn-api" content="${toApi}" />`);
+      expect(references(html).length).toBeGreaterThan(2);
+      for (const reference of references(html)) {
+        const url = new URL(reference, address);
+        expect(url.pathname).toMatch(new RegExp(`^${basePath}/(?:assets/|icon\\.svg$)`));
+        expect([reference, (await studio(new Request(url))).status]).toEqual([reference, 200]);
+      }
+    }
+  });
+
+  test("has a page of its own tag for each depth, so that no cache mixes them", async () => {
+    const studio = serveStudio();
+    const tags = ["/studio/", "/studio/s/1", "/studio/overview"].map(
+      async (path) => (await studio(new Request(`http://localhost${path}`))).headers.get("etag") ?? "",
+    );
+    const [start, session, overview] = await Promise.all(tags);
+    expect(start).toBe(overview);
+    expect(session).not.toBe(start);
+  });
+
+  test("names its other files relatively in scripts and styles", async () => {
+    const studio = serveStudio();
+    const read = async (path: string) => (await studio(new Request(`http://localhost/studio/${path}`))).text();
+    for (const reference of references(await read("")).filter((name) => /\.(?:js|css)$/.test(name))) {
+      expect(await read(reference.slice(2))).not.toMatch(/["'(`]\/(?:studio|assets)\//);
+    }
   });
 });

@@ -147,13 +147,27 @@ function packagesOf(modules: readonly string[]): readonly string[] {
   return external.map((specifier) => /^(?:@[^/]+\/)?[^/]+/.exec(specifier)?.[0] ?? specifier);
 }
 
-/** The version that the workspace itself uses. */
-function versionOf(name: string, manifests: readonly Manifest[]): string {
+/** The version that the workspace itself uses; `null`: no package.json of the workspace lists the package. */
+function versionOf(name: string, manifests: readonly Manifest[]): string | null {
   for (const { dependencies, devDependencies } of manifests) {
     const version = devDependencies?.[name] ?? dependencies?.[name];
     if (version !== undefined) return version;
   }
-  throw new Error(`an example imports ${name}, which no package.json of the workspace lists`);
+  return null;
+}
+
+/** The packages with the versions of the workspace, and with the packages of their types that it uses. */
+function versionsOf(names: readonly string[], manifests: readonly Manifest[]): { readonly [name: string]: string } {
+  const versions: { [name: string]: string } = {};
+  for (const name of names) {
+    const version = versionOf(name, manifests);
+    if (version === null) throw new Error(`an example imports ${name}, which no package.json of the workspace lists`);
+    versions[name] = version;
+    const types = `@types/${name}`;
+    const typesVersion = versionOf(types, manifests);
+    if (typesVersion !== null) versions[types] = typesVersion;
+  }
+  return versions;
 }
 
 async function createProject(folder: string): Promise<number> {
@@ -185,7 +199,7 @@ async function createProject(folder: string): Promise<number> {
     ...Object.fromEntries(
       Object.entries(compilers).map(([name, version]) => [aliasOf(name), `npm:typescript@${version}`]),
     ),
-    ...Object.fromEntries(packages.map((name) => [name, versionOf(name, manifests)])),
+    ...versionsOf(packages, manifests),
   };
   await writeFile(join(folder, "package.json"), JSON.stringify({ private: true, type: "module", dependencies }));
   for (const [name, options] of Object.entries(projects)) {

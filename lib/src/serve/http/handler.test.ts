@@ -880,6 +880,21 @@ test("a streaming completion holds a turn permit until the client disconnects", 
   }
 });
 
+test("a request that is refused at shutdown is not reported as an internal error", async () => {
+  const sessions = runtime({
+    host: memoryStorage(),
+    engines: { default: engine({ adapter: fake(), model: "fake:m" }) },
+  });
+  const stop = new AbortController();
+  const reported: unknown[] = [];
+  const onError = (error: unknown) => reported.push(error);
+  const handler = createHandler({ sessions, auth: "none", shutdown: stop.signal, onError });
+  stop.abort();
+  const answer = await handler(new Request("http://localhost/sessions/s"));
+  expect([answer.status, reported]).toEqual([503, []]);
+  await sessions.close({ graceMs: 0 });
+});
+
 test.each([
   ["completion", "/v1/chat/completions", { model: "agent", messages: [{ role: "user", content: "hi" }], stream: true }],
   ["chat", "/ui/chat", { id: "chat", messages: [{ id: "m", role: "user", parts: [{ type: "text", text: "hi" }] }] }],

@@ -66,6 +66,7 @@ import type { AllowedOption } from "./routes/turn-options.ts";
 import { systemClock } from "../../core/clock/clock.ts";
 import { MisuseError } from "../../core/model/internal.ts";
 import { inspection } from "../inspect/internal.ts";
+import { HttpError } from "./failure.ts";
 import { storedKeys } from "./keys.ts";
 import { checkedLimits } from "./limits.ts";
 import { refusalReporter, refusalWarner, warnOfError } from "./refusals.ts";
@@ -212,6 +213,8 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
     execute: requestSteps(options, { base, limits, clock, inspected, keys, onAuthenticated }),
     routes: servedRoutes(options, { base, inspected, keys, onError: (error) => reportError(error, null) }),
     onFailure: (error, request, status) => {
+      // A stop is no error, and every client that retries meanwhile would be a line of the log.
+      if (error instanceof HttpError && error.reason === "shutting_down") return;
       if (status >= 500) reportError(error, request);
       else reportRefusal(error, request, status);
     },

@@ -47,7 +47,8 @@ const withFailover = onPostgres && process.argv[5] === "failover";
  * and of the latency of a delta: the 99th percentile, in milliseconds. On a quiet machine of two cores a worker starts
  * in less than `quietStartMs` in the median. On a machine that other programs keep busy, processes start and run late,
  * and the 99th percentile tells how late: there the medians are limited, by these numbers times the ratio of the start
- * times.
+ * times. Of fewer than 300 takeovers the 99th percentile would be one of the longest, of one moment of the machine: there
+ * the fourth longest is limited.
  */
 const takeoverLimitMs = 2000;
 const deltaLimitMs = 250;
@@ -386,10 +387,13 @@ async function main(): Promise<readonly string[]> {
   );
   const busy = Math.max(1, startMs / quietStartMs);
   const limited = busy > 1 ? { share: 0.5, name: "in the median" } : { share: 0.99, name: "at the 99th percentile" };
-  const takenMs = percentile(
-    undisturbed.map(({ ms }) => ms),
-    limited.share,
-  );
+  const isFew = busy <= 1 && undisturbed.length < 300;
+  const takenMs = isFew
+    ? (undisturbed.map(({ ms }) => ms).toSorted((left, right) => right - left)[3] ?? 0)
+    : percentile(
+        undisturbed.map(({ ms }) => ms),
+        limited.share,
+      );
   const delayMs = percentile(delays, limited.share);
   console.log(
     [
@@ -422,7 +426,9 @@ async function main(): Promise<readonly string[]> {
       : [];
   const late99 =
     onPostgres && takenMs > takeoverLimitMs * busy
-      ? [`takeovers take ${takenMs} ms ${limited.name}; the limit is ${Math.round(takeoverLimitMs * busy)} ms`]
+      ? [
+          `${isFew ? "the fourth longest takeover takes" : "takeovers take"} ${takenMs} ms${isFew ? "" : ` ${limited.name}`}; the limit is ${Math.round(takeoverLimitMs * busy)} ms`,
+        ]
       : [];
   const few = kills.count < wantedKills ? ["there were too few kills"] : [];
   const died = kills.died > 0 ? [`${kills.died} workers died by themselves`] : [];

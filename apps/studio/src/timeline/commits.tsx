@@ -15,12 +15,9 @@ import { drawnMarks } from "./draw.ts";
 export const Commits = memo(function Commits({
   layout,
   window,
-  selected: selectedRow,
-  selectedTurn,
+  selected,
   onSelect,
-}: Pick<PlotProps, "layout" | "selected" | "selectedTurn" | "onSelect"> & { readonly window: Window }): ReactNode {
-  // Rows of child turns are commits of their own journals.
-  const selected = selectedTurn === null ? selectedRow : null;
+}: Pick<PlotProps, "layout" | "selected" | "onSelect"> & { readonly window: Window }): ReactNode {
   const marks = drawnMarks(layout.commits, layout.scale, window, 3);
   const isVisible = selected !== null && !marks.some(({ mark }) => mark.ordinal === selected);
   const hidden = isVisible ? layout.commits.find(({ ordinal }) => ordinal === selected) : undefined;
@@ -40,7 +37,7 @@ export const Commits = memo(function Commits({
           (best, mark) => (Math.abs(mark.left - left) < Math.abs(best.left - left) ? mark : best),
           first,
         );
-        if (Math.abs(nearestMark.left - left) < 12) onSelect(nearestMark.mark.ordinal, null);
+        if (Math.abs(nearestMark.left - left) < 12) onSelect(nearestMark.mark.ordinal);
       }}
     >
       <path d={marks.map(({ left, mark }) => tickPath(left, mark.isBookkeeping)).join("")} />

@@ -2,18 +2,19 @@
 
 import type { Runtime } from "../../durable/internal.ts";
 import type { UIMessage } from "ai";
-import type { JsonObject } from "everturn";
+import type { Clock, FakeScript, JsonObject } from "everturn";
 
 import { DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses } from "ai";
 import { engine, fake, tool } from "everturn";
 import { createHandler } from "everturn/http";
 import { memoryStorage, runtime } from "everturn/runtime";
+import { handClock } from "everturn/testing";
 import { afterEach, describe, expect, test } from "vitest";
 
 import { chatDialects } from "../../../test/dialects.ts";
 import { handModel } from "../../../test/hand-model.ts";
 import { says } from "../../../test/runs.ts";
-import { sdk, TestChat } from "../../../test/ui-client.ts";
+import { loaded, sdk, TestChat } from "../../../test/ui-client.ts";
 import { chatTransport } from "./chat-transport.ts";
 
 const closing: (() => Promise<void>)[] = [];
@@ -50,6 +51,7 @@ type Sent = { readonly url: string; readonly method: string; readonly length: nu
 function serverOf(sessions: Runtime) {
   const open = new Set<AbortController>();
   const sent: Sent[] = [];
+  const streaming = new Set<AbortController>();
   let handler: ReturnType<typeof handlerOf> | null = handlerOf(sessions);
   const server = {
     sent,
@@ -59,6 +61,8 @@ function serverOf(sessions: Runtime) {
     /** Whether the rest of a response is held. */
     isHolding: false,
     release: (): void => undefined,
+    /** The number of connections whose response is not complete. */
+    open: () => streaming.size,
     /** Ends all connections. */
     cut: () => {
       for (const connection of open) connection.abort(new Error("cut"));
@@ -81,6 +85,7 @@ function serverOf(sessions: Runtime) {
       server.cutAfter = server.holdAfter = null;
       let bytes = 0;
       let held = holdAfter;
+      streaming.add(connection);
       const holding = new TransformStream<Uint8Array, Uint8Array>({
         transform: async (chunk, controller) => {
           const text = new TextDecoder().decode(chunk);
@@ -104,10 +109,10 @@ function serverOf(sessions: Runtime) {
           if (rest < chunk.length) controller.error(new Error("cut"));
         },
       });
-      return new Response(
-        response.body.pipeThrough(holding).pipeThrough(cutting, { signal: connection.signal }),
-        response,
-      );
+      const body = response.body.pipeThrough(holding);
+      const piped = body.pipeTo(cutting.writable, { signal: connection.signal });
+      piped.catch(() => undefined).finally(() => streaming.delete(connection));
+      return new Response(cutting.readable, response);
     },
   };
   return server;
@@ -131,12 +136,32 @@ function chatOn({ fetch }: ReturnType<typeof serverOf>, messages: UIMessage[] = 
   });
 }
 
+/** A chat of a page with `resume: true` and `onFinish: () => void resumeStream()`, as the guide shows it. */
+function followingChat(server: ReturnType<typeof serverOf>, messages: UIMessage[] = [], clock?: Clock): TestChat {
+  const { fetch } = server;
+  const options = { url: "http://localhost", sdk, fetch, retry: { baseMs: 1, maxMs: 5 } };
+  const chat = new TestChat({
+    id: "chat",
+    messages,
+    transport: chatTransport({ ...options, ...(clock === undefined ? {} : { clock }) }),
+    sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
+    onFinish: () => void chat.resumeStream(),
+  });
+  void chat.resumeStream();
+  closing.push(() => chat.stop());
+  return chat;
+}
+
 async function until(done: () => boolean): Promise<void> {
   while (!done()) await new Promise((resolve) => setImmediate(resolve));
 }
 
 const textOf = (message: UIMessage | undefined) =>
   message?.parts.reduce((all, part) => (part.type === "text" ? all + part.text : all), "") ?? "";
+
+/** The state of each call of a message, in order. */
+const callStates = (message: UIMessage | undefined) =>
+  message?.parts.flatMap((part) => ("toolCallId" in part ? [part.state] : []));
 
 /** The parts of a message without ids and digests, which differ from session to session. */
 function shown(message: UIMessage | undefined): unknown {
@@ -394,4 +419,129 @@ test("reports a failed turn, and the next message goes on", async () => {
   expect([chat.status, chat.error?.message]).toEqual(["error", "invalid_request: no"]);
   await chat.sendMessage({ text: "Again" });
   expect([chat.status, textOf(chat.messages.at(-1))]).toEqual(["ready", "Here."]);
+});
+
+describe("a page follows what others do", () => {
+  const asks = (text: string, id: string): FakeScript => [
+    { type: "text", text },
+    { type: "tool_call", id, name: "pay", arguments: { euros: 5 } },
+  ];
+
+  function paying(...scripts: readonly FakeScript[]) {
+    const sessions = sessionsOf(engine({ adapter: fake({ scripts }), model: "fake:m", tools: [pay] }));
+    return { sessions, server: serverOf(sessions) };
+  }
+
+  /** The requests that wait for a turn. */
+  const waits = ({ sent }: ReturnType<typeof serverOf>) => sent.filter(({ url }) => url.includes("wait=true"));
+
+  test("shows the reply after each approval of another person", async () => {
+    const { sessions, server } = paying(asks("May I? ", "c1"), says("Paid. "), asks("And now? ", "c2"), says("Again."));
+    const chat = followingChat(server);
+    await chat.sendMessage({ text: "Pay" });
+    expect([chat.status, callStates(chat.messages[1])]).toEqual(["ready", ["approval-requested"]]);
+    await sessions.decide("chat", "c1", { type: "approve", by: "Bea" });
+    await until(() => textOf(chat.messages[1]) === "May I? Paid. " && chat.status === "ready");
+    await chat.sendMessage({ text: "Pay again" });
+    await sessions.decide("chat", "c2", { type: "approve", by: "Bea", arguments: { euros: 1 } });
+    await until(() => textOf(chat.messages[3]) === "And now? Again." && chat.status === "ready");
+    expect([chat.error, chat.messages.map(callStates)]).toEqual([
+      undefined,
+      [[], ["output-available"], [], ["output-available"]],
+    ]);
+    // A loaded page shows the same.
+    expect(chat.messages.slice(0, 4).map(shown)).toEqual((await loaded(sessions)).map(shown));
+  });
+
+  test("shows that another person has denied", async () => {
+    const { sessions, server } = paying(asks("May I? ", "c1"), says("Not paid."));
+    const chat = followingChat(server);
+    await chat.sendMessage({ text: "Pay" });
+    await sessions.decide("chat", "c1", { type: "deny", reason: "too much", by: "Bea" });
+    await until(() => textOf(chat.messages[1]) === "May I? Not paid." && chat.status === "ready");
+    expect(chat.messages[1]?.parts).toContainEqual(
+      expect.objectContaining({ toolCallId: "c1", state: "output-error", errorText: "denied: too much" }),
+    );
+  });
+
+  test("shows a turn that began and ended while the page had no connection", async () => {
+    const { sessions, server } = paying(asks("May I? ", "c1"), says("Paid."));
+    const chat = followingChat(server);
+    await chat.sendMessage({ text: "Pay" });
+    await until(() => waits(server).some(({ url, status }) => url.includes("session=chat") && status === 200));
+    server.serve(null);
+    server.cut();
+    const { result } = await sessions.decide("chat", "c1", { type: "approve", by: "Bea" });
+    await result;
+    const refused = server.sent.length;
+    await until(() => server.sent.length > refused + 3);
+    expect([chat.status, callStates(chat.messages[1])]).toEqual(["ready", ["approval-requested"]]);
+    server.serve(sessions);
+    await until(() => textOf(chat.messages[1]) === "May I? Paid." && chat.status === "ready");
+    expect([chat.error, chat.messages.length, callStates(chat.messages[1])]).toEqual([
+      undefined,
+      2,
+      ["output-available"],
+    ]);
+  });
+
+  test("shows the message and the reply of another client, live", async () => {
+    const model = handModel();
+    const sessions = sessionsOf(engine({ adapter: model, model: "hand:m" }));
+    const server = serverOf(sessions);
+    const chat = followingChat(server);
+    const first = chat.sendMessage({ text: "Hi" });
+    (await model.call(1)).finish();
+    await first;
+    await sessions.reply("chat", "And from me.");
+    const call = await model.call(2);
+    await call.say("Hello ");
+    await until(() => textOf(chat.messages.at(-1)) === "Hello ");
+    server.cut();
+    await call.say("both.");
+    call.finish();
+    await until(() => textOf(chat.messages.at(-1)) === "Hello both." && chat.status === "ready");
+    expect(chat.messages.at(-1)?.parts[0]).toMatchObject({
+      type: "data-steering-message",
+      data: { parts: [{ type: "text", text: "And from me." }] },
+    });
+  });
+
+  test("shows a turn of the page itself once, and the person of the page may decide", async () => {
+    const { server } = paying(asks("May I? ", "c1"), says("Paid."));
+    const chat = followingChat(server);
+    await chat.sendMessage({ text: "Pay" });
+    const asked = chat.messages[1]?.parts.find((part) => "approval" in part);
+    const id = asked !== undefined && "approval" in asked ? (asked.approval?.id ?? "") : "";
+    await chat.addToolApprovalResponse({ id, approved: true });
+    await until(() => textOf(chat.messages[1]) === "May I? Paid." && chat.status === "ready");
+    await until(() => waits(server).some(({ url, status }) => url.includes("session=chat") && status === 200));
+    expect([chat.messages.length, callStates(chat.messages[1])]).toEqual([2, ["output-available"]]);
+    expect(server.sent.filter(({ method }) => method === "POST")).toHaveLength(2);
+  });
+
+  test("waits with one connection while nothing happens, and with none after it was left", async () => {
+    const { server } = paying(says("Hi."));
+    const chat = followingChat(server);
+    await chat.sendMessage({ text: "Hi" });
+    await until(() => server.open() === 1);
+    const sent = server.sent.length;
+    for (let turns = 0; turns < 20; turns += 1) await new Promise((resolve) => setImmediate(resolve));
+    expect([server.open(), server.sent.length - sent]).toEqual([1, 0]);
+    await chat.stop();
+    await until(() => server.open() === 0);
+    expect([chat.status, chat.error]).toEqual(["ready", undefined]);
+  });
+
+  test("shows a chat that another client has started", async () => {
+    const { sessions, server } = paying(says("Hello."));
+    const clock = handClock();
+    const chat = followingChat(server, [], clock);
+    await until(() => clock.sleepers > 0 && server.sent.at(-1)?.status === 204);
+    await (
+      await sessions.start("Hi", { id: "chat" })
+    ).result;
+    await clock.advance(10_000);
+    await until(() => textOf(chat.messages.at(-1)) === "Hello." && chat.status === "ready");
+  });
 });

@@ -216,7 +216,7 @@ function failureIn(text: string): ServerFailure | null {
 /**
  * The value of a promise, or a rejection as soon as the signal aborts. A `fetch` of the program may ignore its signal.
  */
-async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+export async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   const settled = new AbortController();
   const aborted = new Promise<never>((_, reject) => {
     if (signal.aborted) reject(signal.reason);

@@ -52,6 +52,7 @@ export {
   booleanSchema,
   countSchema,
   enumSchema,
+  flagQuery,
   numberSchema,
   objectSchema,
   optionalField,

@@ -23,7 +23,7 @@ export { frame } from "./sse.ts";
 
 // contract
 export type { BodySchema, ResponseDescription } from "../contract/internal.ts";
-export { objectSchema, optionalField, stringSchema, wholeNumber } from "../contract/internal.ts";
+export { flagQuery, objectSchema, optionalField, stringSchema, wholeNumber } from "../contract/internal.ts";
 
 // openapi
 export { jsonAnswer } from "./openapi/openapi.ts";

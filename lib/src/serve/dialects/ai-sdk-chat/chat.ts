@@ -22,11 +22,18 @@ import type { ChunkBatches } from "../shared/turn-chunks.ts";
 import type { KeyedAnswer } from "./answers.ts";
 import type { Branch } from "./branches.ts";
 import type { UiChunk } from "./chunks.ts";
-import type { UiMessage } from "./parts.ts";
+import type { Newest } from "./newest.ts";
+import type { UiMessage, UiToolPart } from "./parts.ts";
 import type { UiLimits, UiPost } from "./request.ts";
 import type { UiSdk } from "./translator.ts";
 
-import { blankUserIssues, SessionError, sessionError, ValidationError } from "../../../core/model/internal.ts";
+import {
+  blankUserIssues,
+  messageText,
+  SessionError,
+  sessionError,
+  ValidationError,
+} from "../../../core/model/internal.ts";
 import { parseCursor } from "../../../durable/internal.ts";
 import { recoverFailed } from "../../contract/internal.ts";
 import { chunkStream, turnChunks } from "../shared/turn-chunks.ts";
@@ -40,9 +47,10 @@ import {
   withEdit,
 } from "./answers.ts";
 import { currentBranch, forkBefore, noChat } from "./branches.ts";
+import { deniedChunk } from "./chunks.ts";
 import { uiMessages } from "./history.ts";
 import { findNewest, replayBatches, runningTurn, threadOf, turnStartIndex } from "./newest.ts";
-import { failureText, isToolPart } from "./parts.ts";
+import { approvedArguments, failureText, isToolPart, resultOfMessage, userParts } from "./parts.ts";
 import { requestChunks } from "./replay.ts";
 import { defaultUiLimits, readUiPost } from "./request.ts";
 import { UiTranslator } from "./translator.ts";
@@ -123,7 +131,15 @@ export async function postUiChat(
 export async function resumeUiChat(
   sessions: CallerSessions,
   chatId: string,
-  { sdk = 7, position = null }: Pick<UiChatOptions, "sdk"> & { readonly position?: UiPosition | null } = {},
+  {
+    sdk = 7,
+    position = null,
+    showsInput = false,
+  }: Pick<UiChatOptions, "sdk"> & {
+    readonly position?: UiPosition | null;
+    /** The client does not have the message that started the turn. */
+    readonly showsInput?: boolean;
+  } = {},
 ): Promise<UiStream | null> {
   const branch = await currentBranch(sessions, chatId);
   const turnId = branch === null ? null : (position?.turnId ?? runningTurn(branch.view));
@@ -134,34 +150,84 @@ export async function resumeUiChat(
   // A question ends its message: the answer starts a new one.
   const continued = last?.role === "assistant" && last.parts.at(-1)?.type !== "data-question" ? last : null;
   const calls = continued?.parts.filter(isToolPart) ?? [];
+  const waiting = new Set(view.session.pendingToolCalls.map(({ id }) => id));
+  // Calls that the turn has answered: they wait no more, and their results are in its events.
+  const answered = calls.filter(
+    ({ toolCallId, state, providerExecuted }) =>
+      state === "input-available" && providerExecuted !== true && !waiting.has(toolCallId),
+  );
+  const decisions = answered.length === 0 ? [] : await decisionsIn(sessions, newest, sessionId, answered);
+  const open = new Set(
+    [...calls.filter(({ state }) => state === "approval-responded"), ...answered].map(({ toolCallId }) => toolCallId),
+  );
+  for (const chunk of decisions) if (chunk.type === "tool-output-error") open.delete(chunk.toolCallId);
   const translator = new UiTranslator({
     sdk,
     ...(continued === null ? {} : { messageId: continued.id }),
-    existingCalls: calls.map(({ toolCallId, state }) => [
-      toolCallId,
-      state === "approval-responded" ? "open" : "settled",
-    ]),
+    existingCalls: calls.map(({ toolCallId }) => [toolCallId, open.has(toolCallId) ? "open" : "settled"]),
   });
   if (position !== null && position.after !== null)
     return readOn(sessions, chatId, sessionId, { turnId, after: position.after }, translator);
   const turn = sessions.attach(sessionId, turnId);
-  if (continued === null) return streamTurn(chatId, turn, [], translator);
+  if (continued === null) {
+    const input = showsInput ? await inputOf(sessions, newest, sessionId) : [];
+    return streamTurn(chatId, turn, input.length === 0 ? [] : [...translator.start(turnId), ...input], translator);
+  }
   let isReplayed = false;
   async function* first() {
-    let batch = translator.start(turn.turnId ?? "");
+    let batch = translator.start(turnId ?? "");
     for await (const next of replayBatches(sessions, sessionId, newest)) {
       yield batch;
       batch = next;
     }
     isReplayed = true;
-    yield batch;
+    yield [...batch, ...decisions];
   }
   const cursor = () => translator.cursor ?? (isReplayed ? startCursor : null);
   return { chatId, turn, chunks: turnChunks(turn, first(), translator), cursor };
 }
 
+/** How many messages of a turn are searched for decisions, and their length in characters. They are its first ones. */
+const searchedDecisions = { limit: 64, maxLength: 65_536 };
+
+/** What persons have decided about calls that a turn has answered, and what has no event: denials and changed arguments. */
+async function decisionsIn(
+  sessions: CallerSessions,
+  { end }: Newest,
+  sessionId: string,
+  answered: readonly UiToolPart[],
+): Promise<readonly UiChunk[]> {
+  const { items } = await sessions.messages(sessionId, { after: end - 1, ...searchedDecisions });
+  return items.flatMap((message): readonly UiChunk[] => {
+    if (message.role !== "tool") return [];
+    const { toolCallId } = message;
+    const part = answered.find((call) => call.toolCallId === toolCallId);
+    if (part === undefined) return [];
+    const result = resultOfMessage(message);
+    if (result?.type === "denied") return [deniedChunk(toolCallId, result.reason)];
+    const input = approvedArguments(message);
+    const toolName = part.type.slice("tool-".length);
+    return input === null ? [] : [{ type: "tool-input-available", toolCallId, toolName, input }];
+  });
+}
+
+/** The message that started a turn, for a client that has not sent it: the newest message before the turn. */
+async function inputOf(
+  sessions: CallerSessions,
+  { outline, end }: Newest,
+  sessionId: string,
+): Promise<readonly UiChunk[]> {
+  if (outline === null || outline.message.role !== "user") return [];
+  const { message, index } = outline;
+  const { items } = await sessions.messages(sessionId, { after: index - 1, limit: Math.max(1, end - index) });
+  const [input] = items;
+  // The answer to a question is the result of its call.
+  const content = input?.role === "user" ? input.content : input?.role === "tool" ? messageText(input) : "";
+  return [{ type: "data-steering-message", id: message.id, data: { parts: [...userParts(content)] } }];
+}
+
 /** The cursor before the first event of a session. */
-const startCursor = "0";
+export const startCursor = "0";
 
 /**
  * The chunks of a turn after a cursor. The translator reads the stored events before the cursor first, without sending

@@ -56,6 +56,8 @@ export type UiChunk =
   /** For `onData` of the client only: a transient chunk does not become a part of the message. Progress is not stored. */
   | { readonly type: "data-tool-progress"; readonly data: UiProgress; readonly transient: true }
   | { readonly type: "data-warning"; readonly data: Warning; readonly transient: true }
+  /** The stream waits for the next turn of the chat. */
+  | { readonly type: "data-waiting"; readonly data: JsonObject; readonly transient: true }
   /** Old messages are being replaced by a summary in requests, or were. Both chunks of a compaction have its id. */
   | { readonly type: "data-compaction"; readonly id: string; readonly data: UiCompaction; readonly transient: true }
   | { readonly type: "message-metadata"; readonly messageMetadata: UiMetadata }

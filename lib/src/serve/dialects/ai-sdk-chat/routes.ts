@@ -25,6 +25,7 @@ import {
   contextOf,
   engineOfNew,
   failureOf,
+  flagQuery,
   frame,
   json,
   jsonAnswer,
@@ -40,6 +41,7 @@ import {
 } from "../../http/internal.ts";
 import { foreignBody } from "../shared/foreign-body.ts";
 import { loadUiChat, postUiChat, resumeUiChat, stopUiChat } from "./chat.ts";
+import { followUiChat } from "./follow.ts";
 
 const uiStream: ResponseDescription = {
   description: "A UI message stream of the AI SDK, version 1.",
@@ -68,6 +70,19 @@ const beforeParameter: Parameter = {
 const turnParameter: Parameter = {
   name: "turn",
   description: "The turn that a client was reading when it lost its connection.",
+  schema: { type: "string" },
+};
+
+const waitFlag = flagQuery(
+  "`true`: if no turn is open, the stream waits for the next one, whoever starts it. With `session` and `Last-Event-ID`: for the turn after that event.",
+  { default: false },
+);
+const waitParameter: Parameter = { name: "wait", description: waitFlag.description, schema: waitFlag.schema };
+
+const sessionParameter: Parameter = {
+  name: "session",
+  description:
+    "With `wait`: the session of the event of `Last-Event-ID`, which is the header `Everturn-Session` of its response.",
   schema: { type: "string" },
 };
 
@@ -126,16 +141,24 @@ export const uiRoutes = (policy: ContentPolicy): readonly Route[] => [
     operationId: "resumeUiChat",
     scope: "read",
     summary:
-      "Streams the open turn from the start of its message. 204 if no turn is open. With `turn` and `Last-Event-ID`: the rest of that turn after the last frame that the client has.",
-    query: [turnParameter],
+      "Streams the open turn from the start of its message. 204 if no turn is open. With `turn` and `Last-Event-ID`: the rest of that turn after the last frame that the client has. With `wait`: the next turn.",
+    query: [turnParameter, waitParameter, sessionParameter],
     uses: "stream",
-    answers: { 200: uiStream, 204: { description: "No turn is running." } },
+    answers: { 200: uiStream, 204: { description: "No turn is running; with `wait`: there is no such chat." } },
     handle: async (call) => {
-      checkQuery(call.url.searchParams, ["turn"]);
-      const turnId = call.url.searchParams.get("turn");
-      const after = call.request.headers.get("last-event-id");
-      const position = turnId === null ? null : { turnId, after };
-      const stream = await resumeUiChat(call.sessions, call.param("id"), { sdk: sdkOf(call), position });
+      checkQuery(call.url.searchParams, ["turn", "wait", "session"]);
+      const { sessions, param, url, request } = call;
+      const turnId = url.searchParams.get("turn");
+      const sessionId = url.searchParams.get("session");
+      const after = request.headers.get("last-event-id");
+      const waits = queryParameter(url.searchParams, "wait", waitFlag) === true;
+      const sdk = sdkOf(call);
+      const stream = waits
+        ? await followUiChat(sessions, param("id"), {
+            sdk,
+            known: sessionId === null || after === null ? null : { sessionId, after },
+          })
+        : await resumeUiChat(sessions, param("id"), { sdk, position: turnId === null ? null : { turnId, after } });
       return stream === null ? null : streamed(uiSource(stream), uiHeaders(call, stream));
     },
   }),

@@ -18,8 +18,13 @@ import { Reasoning } from "./reasoning.tsx";
 import { callKey, committedAnswer } from "./session-store.ts";
 import { ToolCard } from "./tool-card.tsx";
 
-/** How long a call took, and how often it was started, from the timeline. */
-export type CallTime = { readonly durationMs: number | null; readonly attempts: number };
+/** How long a call took, how often it was started, and its child agents, from the timeline. */
+export type CallTime = {
+  readonly durationMs: number | null;
+  readonly attempts: number;
+  /** The turns of child agents that ran in it. */
+  readonly children: readonly { readonly sessionId: string; readonly turnId: string | null }[];
+};
 export type CallTimes = ReadonlyMap<string, CallTime>;
 
 /** What a row selects: the message, or one call of it. */

@@ -14,8 +14,10 @@ import { isSameJson } from "../forms/schema-form.ts";
 import { duration } from "../parts/format.ts";
 import { isObject } from "../parts/json.ts";
 import { exactName, visibleJson, visibleName } from "../parts/text.ts";
+import { sessionRoute } from "../route.ts";
 import { pathOf } from "../sessions/session-label.ts";
 import { Button } from "../shell/button.tsx";
+import { Link } from "../shell/link.tsx";
 import { JsonText, JsonView } from "../text/json-view.tsx";
 import { AnswerContent } from "./message-content.tsx";
 import { PendingForm, showPendingForm } from "./pending-form.tsx";
@@ -99,6 +101,11 @@ export const ToolCard = memo(function ToolCard({
               </details>
             )
           )}
+          {time?.children.map(({ sessionId, turnId }, index) => (
+            <Link key={turnId} to={sessionRoute(sessionId, { turnId })} className="btn small child-link">
+              {time.children.length === 1 ? "Open the child agent" : `Open turn ${index + 1} of the child agent`}
+            </Link>
+          ))}
           {live?.state === "running" && <Progress progress={live.progress} />}
           {answer !== null && answer.status !== "awaiting_user" && (
             <div className={answer.status === "success" ? "result" : "result failed"}>

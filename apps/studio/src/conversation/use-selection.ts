@@ -96,13 +96,14 @@ function nextBase(turns: readonly TurnSummaryView[], base: number): number {
 }
 
 /** Durations and attempts of tool calls by their ids. */
-function callTimes({ effects }: TurnTimeline): CallTimes {
+export function callTimes({ effects }: TurnTimeline): CallTimes {
   const times = new Map<string, CallTime>();
-  for (const { toolCallId, startedAt, endedAt, attempt: attempts, state } of effects) {
+  for (const { toolCallId, startedAt, endedAt, attempt: attempts, state, children } of effects) {
     if (toolCallId === null || state === "waits") continue;
     times.set(toolCallId, {
       durationMs: startedAt === null || endedAt === null ? null : endedAt - startedAt,
       attempts,
+      children,
     });
   }
   return times;

@@ -6,6 +6,7 @@ import type { ReactNode } from "react";
 
 import { useState } from "react";
 
+import { ChildTranscript } from "../conversation/child-transcript.tsx";
 import { Conversation } from "../conversation/conversation.tsx";
 import { lastTurnOf } from "../conversation/session-store.ts";
 import {
@@ -20,6 +21,7 @@ import { ErrorBoundary } from "../shell/error-boundary.tsx";
 import { useShortcuts } from "../shell/keyboard.ts";
 import { Resizer, togglePane, usePane } from "../shell/panes.tsx";
 import { Timeline } from "../timeline/timeline.tsx";
+import { isInnerTurn } from "../timeline/turns.ts";
 import { SessionBar } from "./session-bar.tsx";
 
 export function SessionPage({ route }: { readonly route: SessionRoute }): ReactNode {
@@ -36,6 +38,7 @@ function SessionPanes({ route }: { readonly route: SessionRoute }): ReactNode {
   const openTurnId = useConversationPart(({ head, turn }) => head?.openTurn?.turnId ?? turn?.turnId ?? null);
   const lastTurnId = useConversationPart(({ head }) => lastTurnOf(head));
   const turnId = route.turnId ?? openTurnId ?? lastTurnId;
+  const child = route.turnId !== null && isInnerTurn(route.turnId) ? route.turnId : null;
   const timeline = usePane("timeline");
   const isGone = useFeedState() === "gone";
   const inspector = usePane("inspector");
@@ -61,7 +64,11 @@ function SessionPanes({ route }: { readonly route: SessionRoute }): ReactNode {
       <SessionBar turnId={turnId} toggleSheet={() => setSheetOpen(!isSheetOpen)} />
       <section className="talk-pane" aria-label="Conversation">
         <ErrorBoundary>
-          <Conversation route={route} />
+          {child === null ? (
+            <Conversation route={route} />
+          ) : (
+            <ChildTranscript key={child} route={route} turnId={child} />
+          )}
         </ErrorBoundary>
       </section>
       {!timeline.isHidden && !isGone && (

@@ -15,9 +15,12 @@ import { drawnMarks } from "./draw.ts";
 export const Commits = memo(function Commits({
   layout,
   window,
-  selected,
+  selected: selectedRow,
+  selectedTurn,
   onSelect,
-}: Pick<PlotProps, "layout" | "selected" | "onSelect"> & { readonly window: Window }): ReactNode {
+}: Pick<PlotProps, "layout" | "selected" | "selectedTurn" | "onSelect"> & { readonly window: Window }): ReactNode {
+  // Rows of child turns are commits of their own journals.
+  const selected = selectedTurn === null ? selectedRow : null;
   const marks = drawnMarks(layout.commits, layout.scale, window, 3);
   const isVisible = selected !== null && !marks.some(({ mark }) => mark.ordinal === selected);
   const hidden = isVisible ? layout.commits.find(({ ordinal }) => ordinal === selected) : undefined;
@@ -37,7 +40,7 @@ export const Commits = memo(function Commits({
           (best, mark) => (Math.abs(mark.left - left) < Math.abs(best.left - left) ? mark : best),
           first,
         );
-        if (Math.abs(nearestMark.left - left) < 12) onSelect(nearestMark.mark.ordinal);
+        if (Math.abs(nearestMark.left - left) < 12) onSelect(nearestMark.mark.ordinal, null);
       }}
     >
       <path d={marks.map(({ left, mark }) => tickPath(left, mark.isBookkeeping)).join("")} />

@@ -12,8 +12,8 @@ import { duration } from "../parts/format.ts";
 import { beginning, visibleName } from "../parts/text.ts";
 import { barTitle } from "./layout.ts";
 
-/** Reads the stored data of a row. */
-export type LoadDetail = (ordinal: number, signal: AbortSignal) => Promise<EffectDetail>;
+/** Reads the stored data of a row of a child turn; `turnId: null`: of the turn itself. */
+export type LoadDetail = (ordinal: number, signal: AbortSignal, turnId: string | null) => Promise<EffectDetail>;
 
 /** The pointer has to rest on a bar for this time before its data is read. */
 const restMs = 150;
@@ -21,29 +21,31 @@ const textLength = 280;
 
 export function HoverCard({
   hover,
-  effects,
+  effectsOf,
   load,
 }: {
   readonly hover: Hover;
-  readonly effects: readonly TimelineEffect[];
+  /** The rows of a child turn; `null`: of the turn itself. */
+  readonly effectsOf: (turnId: string | null) => readonly TimelineEffect[];
   readonly load: LoadDetail;
 }): ReactNode {
   const [bar] = hover.bars;
-  const effect = hover.bars.length === 1 ? (effects.find((row) => row.ordinal === bar?.ordinal) ?? null) : null;
+  const effect = hover.bars.length === 1 ? findRow(effectsOf, bar) : null;
   const ordinal = effect?.ordinal ?? null;
+  const turnId = bar?.turnId ?? null;
   const [detail, setDetail] = useState<EffectDetail | null>(null);
   useEffect(() => {
     setDetail(null);
     if (ordinal === null) return undefined;
     const aborting = new AbortController();
     const timer = setTimeout(() => {
-      load(ordinal, aborting.signal).then(setDetail, () => undefined);
+      load(ordinal, aborting.signal, turnId).then(setDetail, () => undefined);
     }, restMs);
     return () => {
       clearTimeout(timer);
       aborting.abort();
     };
-  }, [ordinal, load]);
+  }, [ordinal, turnId, load]);
   if (bar === undefined) return null;
   const left = Math.max(8, Math.min(hover.box.left, innerWidth - 368));
   const isBelow = hover.box.top < 260;
@@ -69,6 +71,13 @@ export function HoverCard({
       )}
     </div>
   );
+}
+
+function findRow(
+  effectsOf: (turnId: string | null) => readonly TimelineEffect[],
+  bar: Hover["bars"][number] | undefined,
+): TimelineEffect | null {
+  return effectsOf(bar?.turnId ?? null).find(({ ordinal }) => ordinal === bar?.ordinal) ?? null;
 }
 
 function Excerpt({ name, text }: { readonly name: string; readonly text: string }): ReactNode {

@@ -17,8 +17,8 @@ export const LaneNames = memo(function LaneNames({
   return (
     <div className="tl-names" aria-hidden="true">
       <div className="tl-axis-space" />
-      {lanes.map(({ kind, label }, index) => (
-        <div key={index} className={`tl-name ${kind}`} title={visibleName(label)}>
+      {lanes.map(({ kind, label, depth }, index) => (
+        <div key={index} className={`tl-name ${kind}`} data-depth={depth} title={visibleName(label)}>
           <span>{slotOf(lanes, index) === 1 ? visibleName(label) : `slot ${slotOf(lanes, index)}`}</span>
         </div>
       ))}
@@ -37,7 +37,9 @@ export const LaneNames = memo(function LaneNames({
 /** The number of a lane among the parallel slots of one tool, from 1. */
 function slotOf(lanes: readonly Lane[], index: number): number {
   let slot = 1;
-  while (lanes[index - slot]?.label === lanes[index]?.label && lanes[index - slot]?.kind === lanes[index]?.kind)
-    slot += 1;
+  const lane = lanes[index];
+  const isSame = (other: Lane | undefined): boolean =>
+    other?.label === lane?.label && other?.kind === lane?.kind && other?.depth === lane?.depth;
+  while (isSame(lanes[index - slot])) slot += 1;
   return slot;
 }

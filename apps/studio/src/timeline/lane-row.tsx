@@ -16,6 +16,7 @@ export const LaneRow = memo(function LaneRow({
   lane,
   drawn,
   selected,
+  selectedTurn,
   activeId,
   critical,
 }: {
@@ -23,14 +24,14 @@ export const LaneRow = memo(function LaneRow({
   readonly lane: Lane;
   readonly drawn: readonly Drawn[];
   readonly activeId: string | null;
-} & Pick<PlotProps, "selected" | "critical">): ReactNode {
+} & Pick<PlotProps, "selected" | "selectedTurn" | "critical">): ReactNode {
   return (
-    <div className="tl-lane" role="group" aria-label={visibleName(lane.label)}>
+    <div className="tl-lane" role="group" aria-label={laneTitle(lane)} data-depth={lane.depth}>
       {drawn.map((item, place) => {
         const [bar] = item.bars;
         if (bar === undefined) return null;
         const isGroup = item.bars.length > 1;
-        const isSelected = item.bars.some(({ ordinal }) => ordinal !== null && ordinal === selected);
+        const isSelected = item.bars.some((each) => isSelectedBar(each, selected, selectedTurn));
         const isCritical = critical !== null && item.bars.some(({ id }) => critical.has(id));
         const classes = ["tl-bar", isGroup ? groupKind(item.bars) : bar.kind];
         if (isGroup) classes.push("group");
@@ -49,6 +50,7 @@ export const LaneRow = memo(function LaneRow({
             data-active={activeId !== null && item.bars.some(({ id }) => id === activeId)}
             data-drawn={`${index}.${place}`}
             data-ordinal={bar.ordinal ?? undefined}
+            data-turn={bar.turnId ?? undefined}
             style={{ transform: `translateX(${item.left}px)`, width: item.width }}
           >
             {!isGroup && bar.first !== null && item.width > 24 && (
@@ -87,6 +89,19 @@ const barPadding = 14;
 
 function groupLabels(size: number): readonly string[] {
   return [`${count(size)} effects`, count(size)];
+}
+
+/** Whether a bar stands for the selected row. */
+export function isSelectedBar(
+  { ordinal, turnId }: Pick<Bar, "ordinal" | "turnId">,
+  selected: number | null,
+  selectedTurn: string | null,
+): boolean {
+  return ordinal !== null && ordinal === selected && turnId === selectedTurn;
+}
+
+function laneTitle({ label, parent }: Lane): string {
+  return parent === null ? visibleName(label) : `${visibleName(label)} of the child agent ${visibleName(parent)}`;
 }
 
 /** The id of the element of a bar. */

@@ -9,7 +9,7 @@ import type { KeyboardEvent, ReactNode } from "react";
 import { useMemo, useState } from "react";
 
 import { drawnBars, revealing, zoomed } from "./draw.ts";
-import { drawnId, LaneRow } from "./lane-row.tsx";
+import { drawnId, isSelectedBar, LaneRow } from "./lane-row.tsx";
 import { barsInOrder } from "./layout.ts";
 import { positionOf, timeAt } from "./time-scale.ts";
 
@@ -19,6 +19,7 @@ export function Lanes({
   layout,
   label,
   selected,
+  selectedTurn,
   critical,
   window,
   show,
@@ -30,7 +31,9 @@ export function Lanes({
   const inOrder = useMemo(() => barsInOrder(layout), [layout]);
   const active =
     inOrder.find(({ id }) => id === activeId) ??
-    inOrder.find(({ ordinal, kind }) => ordinal !== null && ordinal === selected && kind !== "discarded") ??
+    inOrder.find(
+      ({ ordinal, turnId, kind }) => isSelectedBar({ ordinal, turnId }, selected, selectedTurn) && kind !== "discarded",
+    ) ??
     null;
   const drawn = useMemo(() => layout.bars.map((bars) => drawnBars(bars, layout.scale, window)), [layout, window]);
   const activeDrawn = active === null ? undefined : drawn[active.lane]?.find(({ bars }) => bars.includes(active));
@@ -40,7 +43,7 @@ export function Lanes({
     setActiveId(bar.id);
     const next = revealing(window, layout.scale, bar.start, bar.end);
     if (next !== window) show(next);
-    if (bar.ordinal !== null) onSelect(bar.ordinal);
+    if (bar.ordinal !== null) onSelect(bar.ordinal, bar.turnId);
   };
   const onKeyDown = (event: KeyboardEvent): void => {
     if (event.metaKey || event.ctrlKey || event.altKey) return;
@@ -106,7 +109,7 @@ export function Lanes({
         }
         if (bar !== undefined) {
           setActiveId(bar.id);
-          if (bar.ordinal !== null) onSelect(bar.ordinal);
+          if (bar.ordinal !== null) onSelect(bar.ordinal, bar.turnId);
         }
       }}
       onPointerOver={(event) => {
@@ -125,6 +128,7 @@ export function Lanes({
           lane={lane}
           drawn={drawn[index] ?? []}
           selected={selected}
+          selectedTurn={selectedTurn}
           activeId={active?.id ?? null}
           critical={critical}
         />

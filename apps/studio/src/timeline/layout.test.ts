@@ -78,7 +78,7 @@ describe("lanes and bars", () => {
   test("shows the time before the first claim as queued", () => {
     const claims = [{ owner: "a", epoch: 1, since: acceptedAt + 5000, takesOver: false }];
     const { lanes, bars } = layoutOf(timelineOf([effectOf(1, "model", 0, [5010, 6000])], { claims }));
-    expect(lanes[0]).toEqual({ kind: "queue", label: "queue" });
+    expect(lanes[0]).toMatchObject({ kind: "queue", label: "queue" });
     expect(bars[0]?.[0]).toMatchObject({ start: 0, end: 5000, isOpen: false });
   });
 
@@ -99,7 +99,7 @@ describe("lanes and bars", () => {
   test("marks calls that started child agents", () => {
     const children = [{ sessionId: "child", turnId: null }];
     const { lanes } = layoutOf(timelineOf([effectOf(1, "tool", 0, [0, 10], { name: "research", children })]));
-    expect(lanes).toEqual([{ kind: "agent", label: "research" }]);
+    expect(lanes).toEqual([{ kind: "agent", label: "research", depth: 0, parent: null }]);
   });
 
   test("orders rows of older releases, which have no times", () => {

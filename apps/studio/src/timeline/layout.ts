@@ -24,6 +24,10 @@ export type Lane = {
   readonly kind: LaneKind;
   /** The name of the tool, or of the kind. Parallel slots of one tool have the same label. */
   readonly label: string;
+  /** 0: of the turn itself; 1: of a child agent; 2: of its child. */
+  readonly depth: number;
+  /** The label of the lane of the call in which the child ran; `null`: of the turn itself. */
+  readonly parent: string | null;
 };
 
 /**
@@ -46,6 +50,8 @@ export type Bar = {
   readonly isOpen: boolean;
   /** The row of the journal, or the row that the only open effect will have; `null`: not known, or no effect. */
   readonly ordinal: number | null;
+  /** The child turn whose journal has the row; `null`: the turn itself. */
+  readonly turnId: string | null;
   readonly step: number;
   readonly name: string;
   readonly state: TimelineEffect["state"] | DiscardedAttempt["reason"] | "open";
@@ -156,7 +162,7 @@ export function layoutOf(timeline: TurnTimeline, options: LayoutOptions = {}): T
   // A process has a claim once it has recorded a row.
   const queuedUntil = claims[0] === undefined ? (turn.status === "queued" ? now : 0) : claims[0].since - origin;
   if (!isOrderOnly && queuedUntil > queueMs) {
-    slots.add({ kind: "queue", label: "queue" }, queuedUntil, [
+    slots.add(plainLane("queue", "queue"), queuedUntil, [
       { ...plainBar("queue", "queue", 0, queuedUntil), isOpen: claims.length === 0 },
     ]);
   }
@@ -170,7 +176,7 @@ export function layoutOf(timeline: TurnTimeline, options: LayoutOptions = {}): T
     if (state === "waits") {
       const end = Math.max(span.end, waitEnd);
       const bar = { ...plainBar(`r${ordinal}`, "wait", span.start, end), ordinal, step, name, state };
-      slots.add({ kind: "person", label: "person" }, end, [{ ...bar, isOpen: isWaiting }]);
+      slots.add(plainLane("person", "person"), end, [{ ...bar, isOpen: isWaiting }]);
       continue;
     }
     const kind = effect.children.length > 0 ? "agent" : effect.kind === "tool" ? "tool" : effect.kind;
@@ -227,11 +233,16 @@ function isPerformed({ kind }: TimelineEffect): boolean {
 }
 
 function plainBar(id: string, kind: BarKind, start: number, end: number): Bar {
-  return { id, lane: 0, kind, start, end, first: null, isOpen: false, ordinal: null, step: 0, name: kind, state: "ok" };
+  const plain = { first: null, isOpen: false, ordinal: null, turnId: null, step: 0, name: kind, state: "ok" } as const;
+  return { id, lane: 0, kind, start, end, ...plain };
+}
+
+function plainLane(kind: Lane["kind"], label: string): Lane {
+  return { kind, label, depth: 0, parent: null };
 }
 
 function laneOf(kind: "model" | "tool" | "code" | "agent", name: string): Lane {
-  return { kind, label: kind === "model" || kind === "code" ? kind : name };
+  return plainLane(kind, kind === "model" || kind === "code" ? kind : name);
 }
 
 /** When a row was performed. A row without times follows the rows before it. */
@@ -419,7 +430,9 @@ const clockToleranceMs = 2;
  * ended last.
  */
 export function criticalPath({ bars }: Pick<TurnLayout, "bars">): ReadonlySet<string> {
-  const byEnd = bars.flat().toSorted((a, b) => a.end - b.end || a.start - b.start);
+  // What ran inside a call is a part of it.
+  const own = bars.flat().filter(({ turnId }) => turnId === null);
+  const byEnd = own.toSorted((a, b) => a.end - b.end || a.start - b.start);
   const path = new Set<string>();
   let current = byEnd.at(-1);
   let limit = byEnd.length - 1;

@@ -7,6 +7,8 @@ export type PlotProps = {
   readonly label: string;
   /** The ordinal of the selected row. */
   readonly selected: number | null;
+  /** The child turn that has the selected row; `null`: the turn itself. */
+  readonly selectedTurn: string | null;
   /** The playhead, in milliseconds since the turn was accepted; `null`: the present. */
   readonly at: number | null;
   /** The bars on the critical path; `null`: not shown. */
@@ -14,7 +16,8 @@ export type PlotProps = {
   /** The visible part of the axis; `null`: all of it. */
   readonly view: View | null;
   readonly onView: (view: View | null) => void;
-  readonly onSelect: (ordinal: number) => void;
+  /** `turnId`: the child turn that has the row; `null`: the turn itself. */
+  readonly onSelect: (ordinal: number, turnId: string | null) => void;
   readonly onScrub: (at: number | null) => void;
   readonly onHover: (hover: Hover | null) => void;
 };

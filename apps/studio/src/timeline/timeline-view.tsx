@@ -3,6 +3,7 @@
 
 import type { LoadDetail } from "./hover-card.tsx";
 import type { OpenEffect } from "./layout.ts";
+import type { ChildTimelines } from "./nested.ts";
 import type { Hover, View } from "./plot-types.ts";
 import type { TurnTimeline } from "everturn/client";
 import type { ReactNode } from "react";
@@ -16,6 +17,7 @@ import { HoverCard } from "./hover-card.tsx";
 import { JournalList } from "./journal-list.tsx";
 import { criticalPath, layoutOf, neighbourCommit, totalsText } from "./layout.ts";
 import "./timeline.css";
+import { withChildren } from "./nested.ts";
 import { Plot } from "./plot.tsx";
 
 export type TimelineViewProps = {
@@ -27,22 +29,43 @@ export type TimelineViewProps = {
   /** The name of the turn, or the switcher. */
   readonly heading: ReactNode;
   readonly label: string;
+  /** Timelines of child turns, whose lanes are below those of their calls. Default: none. */
+  readonly children?: ChildTimelines;
   readonly selected: number | null;
+  /** The child turn that has the selected row. Default: `null`, the turn itself. */
+  readonly selectedTurn?: string | null;
   readonly at: number | null;
-  readonly onSelect: (ordinal: number) => void;
+  /** `child`: the child turn that has the row; `null`: the turn itself. */
+  readonly onSelect: (ordinal: number, child: string | null) => void;
   readonly onScrub: (at: number | null) => void;
   readonly load: LoadDetail;
 };
+
+const noChildren: ChildTimelines = new Map();
 
 /** How often open bars grow, in milliseconds. Long turns grow less often, because their layout costs more. */
 const growMs = 120;
 const slowGrowMs = 500;
 
 export function TimelineView(props: TimelineViewProps): ReactNode {
-  const { timeline, open, nextTurnAt, heading, label, selected, at, onSelect, onScrub, load } = props;
+  const {
+    timeline,
+    open,
+    nextTurnAt,
+    heading,
+    label,
+    selected,
+    selectedTurn = null,
+    at,
+    onSelect,
+    onScrub,
+    load,
+  } = props;
+  const { children = noChildren } = props;
   const isOpen = nextTurnAt === null && (open.length > 0 || timeline.turn.status !== "ended" || isWaiting(timeline));
   const now = useNow(isOpen, timeline, props.clockOffset);
-  const layout = useMemo(() => layoutOf(timeline, { open, now, nextTurnAt }), [timeline, open, now, nextTurnAt]);
+  const own = useMemo(() => layoutOf(timeline, { open, now, nextTurnAt }), [timeline, open, now, nextTurnAt]);
+  const layout = useMemo(() => withChildren(own, timeline, children), [own, timeline, children]);
   const [view, setView] = useState<View | null>(null);
   const [isList, setIsList] = useState(false);
   const [isCritical, setIsCritical] = useState(false);
@@ -119,12 +142,18 @@ export function TimelineView(props: TimelineViewProps): ReactNode {
       ) : timeline.effects.length === 0 && open.length === 0 && layout.lanes.length === 0 ? (
         <p className="tl-empty">No effect is recorded yet.</p>
       ) : isList ? (
-        <JournalList timeline={timeline} selected={selected} label={label} onSelect={onSelect} />
+        <JournalList
+          timeline={timeline}
+          selected={selectedTurn === null ? selected : null}
+          label={label}
+          onSelect={(ordinal) => onSelect(ordinal, null)}
+        />
       ) : (
         <Plot
           layout={layout}
           label={label}
           selected={selected}
+          selectedTurn={selectedTurn}
           at={at}
           critical={critical}
           view={view}
@@ -138,7 +167,13 @@ export function TimelineView(props: TimelineViewProps): ReactNode {
         <p className="tl-note">An older release wrote this turn without times: the bars show the order only.</p>
       )}
       {view !== null && !isList && <Overview view={view} width={layout.scale.width} onView={setView} />}
-      {hover !== null && !isList && <HoverCard hover={hover} effects={timeline.effects} load={load} />}
+      {hover !== null && !isList && (
+        <HoverCard
+          hover={hover}
+          effectsOf={(turnId) => (turnId === null ? timeline : children.get(turnId))?.effects ?? []}
+          load={load}
+        />
+      )}
     </div>
   );
 }

@@ -12,11 +12,16 @@ import { useConnection } from "../data/connection.tsx";
 import { ago } from "../parts/format.ts";
 import { navigate, sessionRoute, useRoute } from "../route.ts";
 import { selectEffect } from "../selection.ts";
+import { outermostTurn } from "./nested.ts";
 import { TimelineView } from "./timeline-view.tsx";
 import { useTurnData } from "./turn-data.ts";
-import { shownTurn, turnName, turnStatus, useTurns } from "./turns.ts";
+import { isInnerTurn, shownTurn, turnName, turnStatus, useTurns } from "./turns.ts";
+import { useChildren } from "./use-children.ts";
 
-/** The timeline of a turn; `turnId: null`: of the newest turn. */
+/**
+ * The timeline of a turn with its child agents; `turnId: null`: of the newest turn. For a child turn it is that of the
+ * turn in which it ran.
+ */
 export function Timeline({
   sessionId,
   turnId,
@@ -27,13 +32,15 @@ export function Timeline({
   const { inspector } = useConnection();
   const route = sessionRouteOf(useRoute(), sessionId);
   const turns = useTurns(sessionId);
-  const shown = shownTurn(turns, turnId);
+  const child = turnId !== null && isInnerTurn(turnId) ? turnId : null;
+  const shown = shownTurn(turns, turnId === null ? null : outermostTurn(turnId));
   const { timeline, open, clockOffset, error } = useTurnData(sessionId, shown.turnId);
   const shownId = shown.turnId;
   const load = useCallback<LoadDetail>(
-    async (ordinal, signal) => inspector.effect(sessionId, shownId ?? "", ordinal, { signal }),
+    async (ordinal, signal, ofChild) => inspector.effect(sessionId, ofChild ?? shownId ?? "", ordinal, { signal }),
     [inspector, sessionId, shownId],
   );
+  const children = useChildren(sessionId, timeline, child);
   const problem = error ?? turns.error;
   if (timeline === null) {
     return (
@@ -59,9 +66,11 @@ export function Timeline({
       nextTurnAt={shown.nextTurnAt}
       heading={<TurnSwitcher shown={shown} turns={turns} route={route} />}
       label={`Effects of ${turnName(shown).toLowerCase()}`}
+      children={children}
       selected={route.effect}
+      selectedTurn={child}
       at={route.at}
-      onSelect={(ordinal) => selectEffect(route, timeline.turn.turnId, ordinal)}
+      onSelect={(ordinal, ofChild) => selectEffect(route, ofChild ?? timeline.turn.turnId, ordinal)}
       onScrub={(at) => navigate({ ...route, turnId: timeline.turn.turnId, at }, { replace: true })}
       load={load}
     />

@@ -24,6 +24,7 @@ import { accessFlows } from "./flows/access.ts";
 import { accessibilityFlows } from "./flows/accessibility.ts";
 import { approvalFlows } from "./flows/approvals.ts";
 import { auditFlows } from "./flows/audit.ts";
+import { childFlows } from "./flows/child-agents.ts";
 import { firstStepFlows } from "./flows/first-steps.ts";
 import { followFlows } from "./flows/following.ts";
 import { forkFlows } from "./flows/forks-and-runs.ts";
@@ -50,6 +51,7 @@ const flows: readonly Flow[] = [
   ...waitingFlows,
   ...approvalFlows,
   ...messageFlows,
+  ...childFlows,
   ...firstStepFlows,
   ...followFlows,
   ...requestFlows,

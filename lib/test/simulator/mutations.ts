@@ -642,16 +642,19 @@ function keepingApprovals(storage: HostStorage): HostStorage {
       const [[row] = []] = await storage.read([{ table: "sessions", prefix: head.key }]);
       const before = row === undefined ? [] : pendingOf(row.value);
       if (before.length === 0) return storage.write(batch);
-      const value = head.value.replace('"pendingToolCalls":[]', `"pendingToolCalls":${JSON.stringify(before)}`);
+      const ended: SessionRow = JSON.parse(head.value);
+      const session = { ...ended.data?.session, pendingToolCalls: before };
+      const value = JSON.stringify({ ...ended, data: { ...ended.data, session } });
       return storage.write({ ...batch, puts: batch.puts.map((put) => (put === head ? { ...put, value } : put)) });
     },
   };
 }
 
+type SessionRow = { readonly data?: { readonly session?: { readonly pendingToolCalls?: readonly unknown[] } } };
+
 /** The decided calls in a session row. */
 function pendingOf(value: string): readonly unknown[] {
-  const row: { readonly data?: { readonly session?: { readonly pendingToolCalls?: readonly unknown[] } } } =
-    JSON.parse(value);
+  const row: SessionRow = JSON.parse(value);
   const calls = row.data?.session?.pendingToolCalls ?? [];
   return calls.filter((call) => JSON.stringify(call).includes('"decision":{'));
 }

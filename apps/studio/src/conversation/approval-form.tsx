@@ -17,8 +17,8 @@ import { pathOf } from "../sessions/session-label.ts";
 import { Button } from "../shell/button.tsx";
 import { withModifier } from "../shell/keyboard.ts";
 import { formKey, useFormDraft, useReasonDraft } from "./form-drafts.ts";
-import { useConversationPart } from "./use-conversation.ts";
 import { argumentsOf, useTool } from "./waiting-call.tsx";
+import { useWaitingSession } from "./waiting-session.ts";
 
 export function ApprovalForm({
   pending,
@@ -31,7 +31,7 @@ export function ApprovalForm({
   readonly decide: (decision: Decision) => void;
 }): ReactNode {
   const tool = useTool(pending.shown);
-  const sessionId = useConversationPart((state) => state.sessionId);
+  const { sessionId } = useWaitingSession();
   const original = useMemo(() => argumentsOf(pending), [pending]);
   // The server accepts no other arguments for a call of a child agent.
   const isReadOnly = pending.shown.parents.length > 0 || pending.shown.arguments === null;

@@ -8,15 +8,13 @@ import { sessionError } from "everturn/advanced";
 
 import { useConnection } from "../data/connection.tsx";
 import { refreshSession } from "../data/session-feed.ts";
-import { pathOf } from "../sessions/session-label.ts";
 import { Button } from "../shell/button.tsx";
 import { attempt, notify } from "../shell/toasts.tsx";
 import { FailureCard } from "./failure-card.tsx";
 import { MessageContent } from "./message-content.tsx";
-import { PendingForm } from "./pending-form.tsx";
+import { PendingCard } from "./pending-form.tsx";
 import { waitingCallsOf } from "./session-store.ts";
 import { useConversation } from "./use-conversation.ts";
-import { ToolNote } from "./waiting-call.tsx";
 
 export function ConversationTail(): ReactNode {
   const state = useConversation();
@@ -46,20 +44,7 @@ export function ConversationTail(): ReactNode {
   return (
     <div className="tail">
       {outside.map(({ pending }) => (
-        <section
-          key={pending.id}
-          className="card approval"
-          aria-label={`Tool ${pathOf(pending.shown)}`}
-          data-pending-form={pending.id}
-          tabIndex={-1}
-        >
-          <div className="head">
-            <span className="name">{pathOf(pending.shown)}</span>
-            <span className="tag wait">{pending.reason.replace("_", " ")}</span>
-            {pending.reason === "approval" && <ToolNote pending={pending} />}
-          </div>
-          <PendingForm pending={pending} hasQuestion={!isLastText(state, pending.question)} />
-        </section>
+        <PendingCard key={pending.id} pending={pending} hasQuestion={!isLastText(state, pending.question)} />
       ))}
       {state.steered.map(({ message, isSent }, index) => (
         <article key={index} className="msg user steered" aria-label="Message that waits for the next step">

@@ -9,15 +9,15 @@ import { isEverturnError, visibleText } from "everturn";
 import { useId, useState } from "react";
 
 import { useConnection } from "../data/connection.tsx";
-import { refreshSession } from "../data/session-feed.ts";
 import { parsedOrProblem } from "../forms/schema-form.ts";
+import { pathOf, reasonText } from "../sessions/session-label.ts";
 import { Button } from "../shell/button.tsx";
 import { notifyError } from "../shell/toasts.tsx";
 import { PlainText } from "../text/long-text.tsx";
 import { ApprovalForm } from "./approval-form.tsx";
 import { formKey, useSeenCall, useTextDraft } from "./form-drafts.ts";
-import { useConversationPart } from "./use-conversation.ts";
-import { ChangedCall, useCallArguments } from "./waiting-call.tsx";
+import { ChangedCall, ToolNote, useCallArguments } from "./waiting-call.tsx";
+import { useWaitingSession } from "./waiting-session.ts";
 
 /** Moves the focus into the composer: the shortcut `s`. */
 export function focusComposer(): void {
@@ -48,6 +48,31 @@ export function showPendingForm(callId: string, frame = 0): void {
   if (form instanceof HTMLElement) form.focus();
 }
 
+/** A waiting call with its form, outside of the reply that has made it. */
+export function PendingCard({
+  pending,
+  hasQuestion = true,
+}: {
+  readonly pending: PendingCall;
+  readonly hasQuestion?: boolean;
+}): ReactNode {
+  return (
+    <section
+      className="card approval"
+      aria-label={`Tool ${pathOf(pending.shown)}`}
+      data-pending-form={pending.id}
+      tabIndex={-1}
+    >
+      <div className="head">
+        <span className="name">{pathOf(pending.shown)}</span>
+        <span className="tag wait">{reasonText(pending)}</span>
+        {pending.reason === "approval" && <ToolNote pending={pending} />}
+      </div>
+      <PendingForm pending={pending} hasQuestion={hasQuestion} />
+    </section>
+  );
+}
+
 export function PendingForm({
   pending,
   hasQuestion = true,
@@ -56,8 +81,8 @@ export function PendingForm({
   /** `false`: the question is shown elsewhere. */
   readonly hasQuestion?: boolean;
 }): ReactNode {
-  const sessionId = useConversationPart((state) => state.sessionId);
-  const isCurrent = useConversationPart(({ head }) => head?.session.pendingToolCallId === pending.id);
+  const { sessionId, composed, read } = useWaitingSession();
+  const isCurrent = composed === pending.id;
   const { client } = useConnection();
   const [isSending, setSending] = useState(false);
   const { seen, review, forget } = useSeenCall(sessionId, pending);
@@ -72,13 +97,13 @@ export function PendingForm({
     setSending(true);
     try {
       await answer();
-      refreshSession(client, sessionId);
+      read();
     } catch (error) {
       notifyError(error);
       setSending(false);
       if (!isEverturnError(error) || error.reason !== "call_changed") return;
       setRefused(pending.digest);
-      refreshSession(client, sessionId);
+      read();
     }
   };
   const decide = (decision: Decision): void =>

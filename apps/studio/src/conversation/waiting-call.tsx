@@ -17,7 +17,7 @@ import { pathOf } from "../sessions/session-label.ts";
 import { Button } from "../shell/button.tsx";
 import { JsonText } from "../text/json-view.tsx";
 import { formKey, useFormDraft } from "./form-drafts.ts";
-import { useConversationPart } from "./use-conversation.ts";
+import { useWaitingSession } from "./waiting-session.ts";
 
 /**
  * The tool that runs, with its schema; `null`: the engine is not known, or has no such tool; `undefined`: it is being
@@ -25,7 +25,7 @@ import { useConversationPart } from "./use-conversation.ts";
  * value is kept, because another schema would replace the inputs of a form that is edited.
  */
 export function useTool({ name, parents }: ShownCall): ToolView | null | undefined {
-  const engine = useConversationPart((state) => state.head?.engine ?? null);
+  const { engine } = useWaitingSession();
   const engines = useEngines();
   const own = engines.data?.find((other) => other.name === engine);
   const isRead = engines.data !== null || engines.error !== null;
@@ -112,7 +112,7 @@ export function useCallArguments(pending: PendingCall): {
   readonly isComplete: boolean;
 } {
   const tool = useTool(pending.shown);
-  const sessionId = useConversationPart((state) => state.sessionId);
+  const { sessionId } = useWaitingSession();
   const value = useMemo(() => argumentsOf(pending), [pending]);
   const [draft, change] = useFormDraft(`${formKey(sessionId, pending)} read`, newDraft(value));
   const fields = useMemo(

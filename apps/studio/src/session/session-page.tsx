@@ -4,7 +4,7 @@
 import type { SessionRoute } from "../route.ts";
 import type { ReactNode } from "react";
 
-import { useState } from "react";
+import { useMemo, useState } from "react";
 
 import { ChildTranscript } from "../conversation/child-transcript.tsx";
 import { Conversation } from "../conversation/conversation.tsx";
@@ -15,6 +15,9 @@ import {
   useFeedState,
   useNewConversationStore,
 } from "../conversation/use-conversation.ts";
+import { WaitingSessionProvider } from "../conversation/waiting-session.ts";
+import { useConnection } from "../data/connection.tsx";
+import { refreshSession } from "../data/session-feed.ts";
 import { Inspector } from "../inspector/inspector.tsx";
 import { clearSelection } from "../selection.ts";
 import { ErrorBoundary } from "../shell/error-boundary.tsx";
@@ -28,9 +31,29 @@ export function SessionPage({ route }: { readonly route: SessionRoute }): ReactN
   const store = useNewConversationStore(route.sessionId);
   return (
     <ConversationProvider value={store}>
-      <SessionPanes route={route} />
+      <ShownSession sessionId={route.sessionId}>
+        <SessionPanes route={route} />
+      </ShownSession>
     </ConversationProvider>
   );
+}
+
+/** Forms of waiting calls answer calls of this session. The composer answers its question. */
+function ShownSession({
+  sessionId,
+  children,
+}: {
+  readonly sessionId: string;
+  readonly children: ReactNode;
+}): ReactNode {
+  const { client } = useConnection();
+  const engine = useConversationPart(({ head }) => head?.engine ?? null);
+  const composed = useConversationPart(({ head }) => head?.session.pendingToolCallId ?? null);
+  const value = useMemo(
+    () => ({ sessionId, engine, composed, read: () => refreshSession(client, sessionId) }),
+    [client, sessionId, engine, composed],
+  );
+  return <WaitingSessionProvider value={value}>{children}</WaitingSessionProvider>;
 }
 
 function SessionPanes({ route }: { readonly route: SessionRoute }): ReactNode {

@@ -31,11 +31,21 @@ export function statusOf({ status, pendingToolCalls, pendingQuestion, turnStatus
   }
   const [first] = undecided;
   if (first !== undefined) {
-    const texts = { approval: "approval", manual: "manual tool", outcome_unknown: "outcome unknown" };
-    const text = first.reason === "question" ? "question" : texts[first.reason];
+    const text = reasonText(first);
     return { text: undecided.length === 1 ? text : `${undecided.length} × ${text}`, kind: "wait" };
   }
   return status === "idle" ? { text: "idle", kind: "idle" } : { text: "completed", kind: "done" };
+}
+
+/** Why a call waits, in at most two words. */
+export function reasonText({ reason }: Pick<PendingCall, "reason">): string {
+  const texts = {
+    approval: "approval",
+    question: "question",
+    manual: "manual tool",
+    outcome_unknown: "outcome unknown",
+  } as const;
+  return texts[reason];
 }
 
 /** The first call of a session that waits for a decision or a result, and not for an answer; `null`: there is none. */

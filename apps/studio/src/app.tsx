@@ -15,7 +15,7 @@ import { Toasts } from "./shell/toasts.tsx";
 import { Workspace } from "./shell/workspace.tsx";
 
 const Overview = lazy(async () => ({ default: (await import("./overview/overview-page.tsx")).OverviewPage }));
-const Waiting = lazy(async () => ({ default: (await import("./overview/waiting-page.tsx")).WaitingPage }));
+const Inbox = lazy(async () => ({ default: (await import("./inbox/inbox-page.tsx")).InboxPage }));
 const Audit = lazy(async () => ({ default: (await import("./audit/audit-page.tsx")).AuditPage }));
 const Playground = lazy(async () => ({ default: (await import("./playground/playground-page.tsx")).PlaygroundPage }));
 const Compare = lazy(async () => ({ default: (await import("./compare/compare-page.tsx")).ComparePage }));
@@ -55,13 +55,13 @@ function View(): ReactNode {
     case "waiting":
       return (
         <Page>
-          <Waiting />
+          <Inbox route={route} />
         </Page>
       );
     case "overview":
       return (
         <Page>
-          <Overview />
+          <Overview period={route.period} />
         </Page>
       );
     case "audit":

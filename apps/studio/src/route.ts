@@ -1,14 +1,14 @@
 // The address of the page: which view is shown, and what is selected in it. The URL is the only place where the
 // selection is stored, so every message and effect has a link, and the back button works.
 
-import { useSyncExternalStore } from "react";
+import { useMemo, useSyncExternalStore } from "react";
 
 /** A view and its selection. */
 export type Route =
   | { readonly view: "sessions" }
   | SessionRoute
-  | { readonly view: "waiting" }
-  | { readonly view: "overview" }
+  | WaitingRoute
+  | OverviewRoute
   | AuditRoute
   | { readonly view: "playground"; readonly from: string | null }
   | { readonly view: "compare"; readonly left: string; readonly right: string }
@@ -26,6 +26,53 @@ export type SessionRoute = {
   readonly message: number | null;
   /** The time of the playhead, in milliseconds since the turn was accepted; `null`: the present. */
   readonly at: number | null;
+};
+
+/** The inbox: the calls that wait, and the one that is selected. */
+export type WaitingRoute = {
+  readonly view: "waiting";
+  /** The session of the selected call; `null`: none is selected. */
+  readonly sessionId: string | null;
+  readonly call: string | null;
+  /** Only calls of sessions of this engine; `null`: all. */
+  readonly engine: string | null;
+  /** Only calls that wait for this reason; `null`: all. */
+  readonly reason: string | null;
+};
+
+/** The overview of a period; `null`: the last 24 hours. */
+export type OverviewRoute = { readonly view: "overview"; readonly period: Period | null };
+
+/** A period that ends now. */
+export type Period = keyof typeof periods;
+
+/** The periods that can be chosen, in milliseconds. */
+export const periods = {
+  "1h": 3_600_000,
+  "24h": 24 * 3_600_000,
+  "7d": 7 * 24 * 3_600_000,
+  "30d": 30 * 24 * 3_600_000,
+} as const;
+
+/** The periods with their names for the reader. */
+export const periodNames: { readonly [P in Period]: string } = {
+  "1h": "1 hour",
+  "24h": "24 hours",
+  "7d": "7 days",
+  "30d": "30 days",
+};
+
+/** The statuses that the list of sessions can be limited to. */
+export const listStatuses = ["running", "waiting", "failed", "parked"] as const;
+
+/** Which sessions the list shows; `null`: all. It is part of the URL of every view that has the list. */
+export type ListFilter = {
+  readonly status: (typeof listStatuses)[number] | null;
+  readonly engine: string | null;
+  /** A part of the title, the id, the owner or the tool that waits. */
+  readonly text: string | null;
+  /** When the session has changed last. */
+  readonly period: Period | null;
 };
 
 /** A page of the audit log, and which rows it shows; `null`: all. */
@@ -88,9 +135,14 @@ export function parseRoute(pathname: string, search: string): Route {
       };
     }
     case "waiting":
-      return { view: "waiting" };
+      return waitingRoute({
+        sessionId: query.get("session"),
+        call: query.get("call"),
+        engine: query.get("engine"),
+        reason: query.get("reason"),
+      });
     case "overview":
-      return { view: "overview" };
+      return overviewRoute(periodOf(query.get("period")));
     case "audit":
       return {
         view: "audit",
@@ -112,15 +164,43 @@ export function parseRoute(pathname: string, search: string): Route {
   }
 }
 
-/** The URL of a route, in the tenant that is shown or in another one. */
-export function hrefOf(route: Route, tenant: string | null = shown): string {
+/** The filter of the list of sessions, from the query of a URL. Unknown values are ignored. */
+export function parseListFilter(search: string): ListFilter {
+  const query = new URLSearchParams(search);
+  const status = query.get("status");
+  return {
+    status: listStatuses.find((other) => other === status) ?? null,
+    engine: query.get("engine") || null,
+    text: query.get("find") || null,
+    period: periodOf(query.get("changed")),
+  };
+}
+
+function filterFields({ status, engine, text, period }: ListFilter): QueryFields {
+  return { status, engine, find: text, changed: period };
+}
+
+const noFilter: ListFilter = { status: null, engine: null, text: null, period: null };
+
+/** The filter of the list that is shown. Views without the list have none. */
+function shownFilter(): ListFilter {
+  if (typeof location === "undefined") return noFilter;
+  const { view } = parseRoute(location.pathname, location.search);
+  return view === "sessions" || view === "session" ? parseListFilter(location.search) : noFilter;
+}
+
+/**
+ * The URL of a route, in the tenant that is shown or in another one. Views with the list of sessions keep its filter, or
+ * get `filter`.
+ */
+export function hrefOf(route: Route, tenant: string | null = shown, filter: ListFilter = shownFilter()): string {
   const queryOf = (fields: QueryFields): string => queryText({ ...fields, tenant: tenant || null });
   switch (route.view) {
     case "sessions":
-      return base + queryOf({});
+      return base + queryOf(filterFields(filter));
     case "session": {
       const { sessionId, turnId, effect, message, at } = route;
-      return `${base}s/${encodeURIComponent(sessionId)}${queryOf({ turn: turnId, effect, message, at })}`;
+      return `${base}s/${encodeURIComponent(sessionId)}${queryOf({ turn: turnId, effect, message, at, ...filterFields(filter) })}`;
     }
     case "audit": {
       const { view, ...fields } = route;
@@ -130,16 +210,29 @@ export function hrefOf(route: Route, tenant: string | null = shown): string {
       return `${base}playground${queryOf({ from: route.from })}`;
     case "compare":
       return `${base}compare${queryOf({ left: route.left, right: route.right })}`;
-    case "waiting":
+    case "waiting": {
+      const { view, sessionId, ...fields } = route;
+      return `${base}${view}${queryOf({ session: sessionId, ...fields })}`;
+    }
     case "overview":
+      return `${base}overview${queryOf({ period: route.period })}`;
     case "replay":
-      return `${base}${route.view}${queryOf({})}`;
+      return `${base}replay${queryOf({})}`;
   }
 }
 
 /** The route of a session without a selection. */
 export function sessionRoute(sessionId: string, selection: Partial<SessionRoute> = {}): SessionRoute {
   return { turnId: null, effect: null, message: null, at: null, ...selection, view: "session", sessionId };
+}
+
+/** The inbox, with nothing selected by default. */
+export function waitingRoute(selection: Partial<WaitingRoute> = {}): WaitingRoute {
+  return { sessionId: null, call: null, engine: null, reason: null, ...selection, view: "waiting" };
+}
+
+export function overviewRoute(period: Period | null = null): OverviewRoute {
+  return { view: "overview", period };
 }
 
 /** The newest rows of the audit log. */
@@ -149,11 +242,29 @@ export function auditRoute(filter: Partial<AuditRoute> = {}): AuditRoute {
 
 /** Shows another route. `replace`: the back button skips the present one, for a selection that changes often. */
 export function navigate(route: Route, { replace = false }: { readonly replace?: boolean } = {}): void {
-  const href = hrefOf(route);
+  show(hrefOf(route), replace);
+}
+
+/** Changes the filter of the list of sessions. `replace`: as in {@link navigate}, for a text that is typed. */
+export function changeFilter(
+  change: Partial<ListFilter>,
+  { replace = false }: { readonly replace?: boolean } = {},
+): void {
+  const route = parseRoute(location.pathname, location.search);
+  show(hrefOf(route, shown, { ...shownFilter(), ...change }), replace);
+}
+
+function show(href: string, replace: boolean): void {
   if (href === location.pathname + location.search) return;
   if (replace) history.replaceState(null, "", href);
   else history.pushState(null, "", href);
   dispatchEvent(new Event("everturn-route"));
+}
+
+/** The filter of the list of sessions. */
+export function useListFilter(): ListFilter {
+  const search = useSyncExternalStore(subscribe, () => queryText(filterFields(shownFilter())));
+  return useMemo(() => parseListFilter(search), [search]);
 }
 
 /** The present route. */
@@ -182,6 +293,15 @@ function queryText(fields: QueryFields): string {
 
 function count(text: string | null): number | null {
   return text !== null && /^\d{1,15}$/.test(text) ? Number(text) : null;
+}
+
+/** A period by its name in a URL; `null`: there is none of this name. */
+export function periodOf(text: string | null): Period | null {
+  return text !== null && isPeriod(text) ? text : null;
+}
+
+function isPeriod(text: string): text is Period {
+  return Object.hasOwn(periods, text);
 }
 
 function decoded(segment: string): string {

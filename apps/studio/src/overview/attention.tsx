@@ -8,7 +8,7 @@ import { useState } from "react";
 import { useConnection } from "../data/connection.tsx";
 import { useQuery } from "../data/query.ts";
 import { ago } from "../parts/format.ts";
-import { sessionRoute } from "../route.ts";
+import { sessionRoute, waitingRoute } from "../route.ts";
 import { statusOf, summaryOfCall, titleOf } from "../sessions/session-label.ts";
 import { Button } from "../shell/button.tsx";
 import { Link } from "../shell/link.tsx";
@@ -16,61 +16,76 @@ import { notify } from "../shell/toasts.tsx";
 
 /** How many waiting calls of a session are named. */
 const maxCalls = 5;
+/** How many sessions each list of the overview shows. */
+const maxListed = 8;
+/** How many parked turns are listed. */
+const maxParked = 100;
 const waitingOnly = { status: "waiting" } as const;
 const parkedOnly = { status: "parked" } as const;
 
-/** Both lists. `limit`: how many sessions each shows. */
-export function Attention({ limit = 8 }: { readonly limit?: number }): ReactNode {
+/** The newest sessions that wait for a person. All of them are in the inbox. */
+export function WaitingSessions(): ReactNode {
   const { client } = useConnection();
-  const waiting = useQuery(`waiting:${limit}`, (signal) => client.list({ limit, signal, ...waitingOnly }), {
-    live: true,
-  });
-  const parked = useQuery(`parked:${limit}`, (signal) => client.list({ limit, signal, ...parkedOnly }), {
+  const { data, error } = useQuery("waiting", (signal) => client.list({ limit: maxListed, signal, ...waitingOnly }), {
     live: true,
   });
   return (
-    <>
-      <section className="panel">
-        <h2>Waits for a person</h2>
-        {waiting.error !== null && <p className="bad">The sessions could not be read: {waiting.error.message}</p>}
-        {waiting.data?.items.length === 0 && (
-          <p className="muted">Nothing waits. Approvals and questions appear here.</p>
-        )}
-        <ul className="attention">
-          {waiting.data?.items.map((session) => (
-            <li key={session.id}>
-              <SessionLink session={session} />
-              {session.pendingToolCalls
-                .filter(({ decision }) => decision === null)
-                .slice(0, maxCalls)
-                .map((call) => (
-                  <p key={call.id} className="waiting-call mono">
+    <section className="panel">
+      <h2>Waits for a person</h2>
+      {error !== null && <p className="bad">The sessions could not be read: {error.message}</p>}
+      {data?.items.length === 0 && <p className="muted">Nothing waits. Approvals and questions appear here.</p>}
+      <ul className="attention">
+        {data?.items.map((session) => (
+          <li key={session.id}>
+            <SessionLink session={session} />
+            {session.pendingToolCalls
+              .filter(({ decision }) => decision === null)
+              .slice(0, maxCalls)
+              .map((call) => (
+                <p key={call.id} className="waiting-call mono">
+                  <Link to={waitingRoute({ sessionId: session.id, call: call.id })}>
                     <bdi>{summaryOfCall(call)}</bdi>
-                  </p>
-                ))}
-            </li>
-          ))}
-        </ul>
-        {(waiting.data?.next ?? null) !== null && <Link to={{ view: "waiting" }}>All that wait</Link>}
-      </section>
-      <section className="panel">
-        <h2>Parked turns</h2>
-        {parked.error !== null && <p className="bad">The sessions could not be read: {parked.error.message}</p>}
-        {parked.data?.items.length === 0 && (
-          <p className="muted">
-            None. A turn is parked when no process can continue it, for example after five takeovers.
-          </p>
-        )}
-        <ul className="attention">
-          {parked.data?.items.map((session) => (
-            <li key={session.id}>
-              <SessionLink session={session} />
-              <Recover sessionId={session.id} onDone={parked.refresh} />
-            </li>
-          ))}
-        </ul>
-      </section>
-    </>
+                  </Link>
+                </p>
+              ))}
+          </li>
+        ))}
+      </ul>
+      {data !== null && data.items.length > 0 && <Link to={waitingRoute()}>All that wait</Link>}
+    </section>
+  );
+}
+
+/** Parked turns. `hidesIfNone`: nothing is shown while there are none. */
+export function ParkedTurns({ hidesIfNone = false }: { readonly hidesIfNone?: boolean }): ReactNode {
+  const { client } = useConnection();
+  const { data, error, refresh } = useQuery(
+    "parked",
+    (signal) => client.list({ limit: maxParked, signal, ...parkedOnly }),
+    {
+      live: true,
+    },
+  );
+  if (hidesIfNone && error === null && (data === null || data.items.length === 0)) return null;
+  return (
+    <section className="panel">
+      <h2>Parked turns</h2>
+      {error !== null && <p className="bad">The sessions could not be read: {error.message}</p>}
+      {data?.items.length === 0 && (
+        <p className="muted">
+          None. A turn is parked when no process can continue it, for example after five takeovers.
+        </p>
+      )}
+      <ul className="attention">
+        {data?.items.map((session) => (
+          <li key={session.id}>
+            <SessionLink session={session} />
+            <Recover sessionId={session.id} onDone={refresh} />
+          </li>
+        ))}
+      </ul>
+      {(data?.next ?? null) !== null && <p className="muted">The newest {maxParked} are shown.</p>}
+    </section>
   );
 }
 

@@ -1,33 +1,24 @@
 // The overview: what turns did in a period, what waits for a person, and which processes work. The sums come from the
 // rollup table of the server.
 
+import type { Period } from "../route.ts";
 import type { Bar } from "./chart.tsx";
 import type { OverviewSum } from "everturn/advanced";
 import type { Overview } from "everturn/client";
 import type { ReactNode } from "react";
 
-import { useState } from "react";
-
 import { useConnection } from "../data/connection.tsx";
 import { useQuery } from "../data/query.ts";
 import { cost, count, dateTime, duration, percent } from "../parts/format.ts";
-import { hrefOf } from "../route.ts";
+import { hrefOf, navigate, overviewRoute, periodNames, periodOf, periods } from "../route.ts";
 import { Button, Toggle } from "../shell/button.tsx";
 import { tenantName } from "../shell/tenant-switch.tsx";
 import { useTitle } from "../shell/title.ts";
-import { Attention } from "./attention.tsx";
+import { ParkedTurns, WaitingSessions } from "./attention.tsx";
 import { BarChart } from "./chart.tsx";
 import { SumTable, ToolTable, timeOf } from "./sum-tables.tsx";
 import "./overview.css";
 import { Workers } from "./workers.tsx";
-
-/** The periods that can be chosen, in milliseconds. */
-const periods = [
-  { name: "1 hour", ms: 3_600_000 },
-  { name: "24 hours", ms: 24 * 3_600_000 },
-  { name: "7 days", ms: 7 * 24 * 3_600_000 },
-  { name: "30 days", ms: 30 * 24 * 3_600_000 },
-] as const;
 
 /** The outcomes with their colours, in the order in which bars are stacked. */
 const outcomes = [
@@ -39,10 +30,10 @@ const outcomes = [
   { name: "parked", className: "chart-parked" },
 ] as const;
 
-export function OverviewPage(): ReactNode {
+export function OverviewPage({ period }: { readonly period: Period | null }): ReactNode {
   useTitle("Overview");
   const { inspector, server } = useConnection();
-  const [periodMs, setPeriodMs] = useState<number>(periods[1].ms);
+  const periodMs = periods[period ?? "24h"];
   const { data, error, refresh } = useQuery(
     `overview:${periodMs}`,
     async (signal) =>
@@ -54,9 +45,13 @@ export function OverviewPage(): ReactNode {
       <div className="dashboard-bar">
         <h1>Overview</h1>
         <div role="group" aria-label="period" className="chips">
-          {periods.map(({ name, ms }) => (
-            <Toggle key={ms} isOn={ms === periodMs} onClick={() => setPeriodMs(ms)}>
-              {name}
+          {Object.entries(periodNames).map(([name, label]) => (
+            <Toggle
+              key={name}
+              isOn={name === (period ?? "24h")}
+              onClick={() => navigate(overviewRoute(periodOf(name)))}
+            >
+              {label}
             </Toggle>
           ))}
         </div>
@@ -73,16 +68,17 @@ export function OverviewPage(): ReactNode {
       {data === null && error === null && (
         <p className="muted pad">{server.operator ? "Reading…" : "Sums over all callers are shown to operators."}</p>
       )}
-      {data !== null && <Sums overview={data} />}
+      {data !== null && <Sums overview={data} period={period} />}
       <div className="columns">
-        <Attention />
+        <WaitingSessions />
+        <ParkedTurns />
         {server.operator && <Workers />}
       </div>
     </div>
   );
 }
 
-function Sums({ overview }: { readonly overview: Overview }): ReactNode {
+function Sums({ overview, period }: { readonly overview: Overview; readonly period: Period | null }): ReactNode {
   const { server } = useConnection();
   const { total, buckets, from, until, bucketMs } = overview;
   const bars = (valuesOf: (sum: OverviewSum) => Bar["values"]): readonly Bar[] =>
@@ -172,7 +168,7 @@ function Sums({ overview }: { readonly overview: Overview }): ReactNode {
             title="Tenants"
             rows={overview.tenants}
             unnamed="default tenant"
-            hrefOfRow={(name) => (server.tenants ? hrefOf({ view: "overview" }, name) : null)}
+            hrefOfRow={(name) => (server.tenants ? hrefOf(overviewRoute(period), name) : null)}
           />
         )}
       </div>

@@ -70,6 +70,18 @@ export function summaryOfCall({ shown, rawArguments }: PendingCall): string {
   return `${pathOf(shown)} ${text.length > maxSummary ? `${beginning(text, maxSummary)}…` : text}`;
 }
 
+/** Whether the title, the id, the owner or a waiting tool of a session contains all words of a text. */
+export function matchesText(summary: SessionSummary, text: string): boolean {
+  const { id, owner, pendingToolCalls } = summary;
+  const whole = [titleOf(summary), id, owner ?? "", ...pendingToolCalls.map(({ shown }) => pathOf(shown))]
+    .join("\n")
+    .toLowerCase();
+  return text
+    .toLowerCase()
+    .split(/\s+/)
+    .every((word) => whole.includes(word));
+}
+
 /** Whether a session belongs to a filter of the list. */
 export function matchesFilter(summary: Stated, filter: "running" | "waiting" | "failed" | "parked"): boolean {
   const { kind } = statusOf(summary);

@@ -2,7 +2,7 @@
 // document.
 
 import type { SessionSummary } from "../data/types.ts";
-import type { LoadedSessions } from "./merge-sessions.ts";
+import type { ListFilter, Period } from "../route.ts";
 import type { ServerView } from "everturn/client";
 import type { ReactNode, RefObject } from "react";
 
@@ -10,48 +10,62 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { memo, useCallback, useEffect, useMemo, useRef, useState } from "react";
 
 import { useConnection } from "../data/connection.tsx";
-import { useEngines } from "../data/engines.ts";
-import { useQuery } from "../data/query.ts";
-import { ago, cost, dateTime } from "../parts/format.ts";
+import { ago, cost, count, dateTime } from "../parts/format.ts";
 import { exactName } from "../parts/text.ts";
-import { navigate, sessionRoute } from "../route.ts";
+import {
+  changeFilter,
+  listStatuses,
+  navigate,
+  periodNames,
+  periodOf,
+  periods,
+  sessionRoute,
+  useListFilter,
+} from "../route.ts";
 import { Button, IconButton, Toggle } from "../shell/button.tsx";
 import { Link } from "../shell/link.tsx";
 import { Confirm } from "../shell/modal.tsx";
 import { tenantName } from "../shell/tenant-switch.tsx";
 import { notify, notifyError } from "../shell/toasts.tsx";
-import { appendPage, mergeFirstPage } from "./merge-sessions.ts";
-import { firstWaitingCall, matchesFilter, pathOf, statusOf, titleOf } from "./session-label.ts";
+import { EngineChoice } from "./engine-choice.tsx";
+import { firstWaitingCall, matchesFilter, matchesText, pathOf, statusOf, titleOf } from "./session-label.ts";
+import { useNow, useSessions } from "./use-sessions.ts";
 import { useSessionCounts } from "./waiting-count.ts";
 
-const pageSize = 50;
 const rowHeight = 57;
 /** The next page is read when the last loaded row is this many rows away. */
 const readAhead = 15;
 
-const filters = [
-  { name: "all", label: "All" },
-  { name: "running", label: "Running" },
-  { name: "waiting", label: "Waiting" },
-  { name: "failed", label: "Failed" },
-  { name: "parked", label: "Parked" },
-] as const;
-type SessionFilter = (typeof filters)[number]["name"];
+/** How many sessions are read for a text before the reader asks for more. */
+const maxSearched = 500;
+
+const statusNames = { running: "Running", waiting: "Waiting", failed: "Failed", parked: "Parked" } as const;
 
 export function SessionList({ selected }: { readonly selected: string | null }): ReactNode {
   const { client, server } = useConnection();
-  const [filter, setFilter] = useState<SessionFilter>("all");
-  const [engine, setEngine] = useState("");
   const [marked, setMarked] = useState<ReadonlySet<string> | null>(null);
   const [isConfirming, setConfirming] = useState(false);
   const scroller = useRef<HTMLDivElement>(null);
-  const { loaded, error, loadMore, showUnseen, reload } = useSessions({ filter, engine, scroller });
+  const { status, engine, text, period } = useListFilter();
+  const { loaded, error, loadMore, showUnseen, reload } = useSessions({ status, engine, scroller });
+  const now = useNow();
+  const since = period === null ? null : now - periods[period];
   const items = useMemo(
     () =>
-      filter === "all" ? (loaded?.items ?? []) : (loaded?.items ?? []).filter((item) => matchesFilter(item, filter)),
-    [loaded, filter],
+      (loaded?.items ?? []).filter(
+        (item) =>
+          (status === null || matchesFilter(item, status)) &&
+          (text === null || matchesText(item, text)) &&
+          (since === null || item.changedAt >= since),
+      ),
+    [loaded, status, text, since],
   );
-  const now = useNow();
+  const [searched, setSearched] = useState({ text, limit: maxSearched });
+  if (searched.text !== text) setSearched({ text, limit: maxSearched });
+  // The list is in the order of the last change: after the first session that is too old there is no other one.
+  const isPast = since !== null && (loaded?.items.at(-1)?.changedAt ?? since) < since;
+  const hasMore = loaded !== null && loaded.next !== null && !isPast;
+  const hasSearchedEnough = text !== null && (loaded?.items.length ?? 0) >= searched.limit;
 
   const remove = async (ids: readonly string[]): Promise<void> => {
     let failed = 0;
@@ -79,10 +93,10 @@ export function SessionList({ selected }: { readonly selected: string | null }):
   return (
     <>
       <div className="filters" role="group" aria-label="Filter">
-        <Filters filter={filter} change={setFilter} />
+        <Filters status={status} />
         {marked === null ? (
           <>
-            <EngineFilter engine={engine} change={setEngine} />
+            <EngineChoice engine={engine} change={(next) => changeFilter({ engine: next })} />
             <span className="spacer" />
             <IconButton
               look="framed"
@@ -104,6 +118,17 @@ export function SessionList({ selected }: { readonly selected: string | null }):
         ) : (
           <MarkedActions marked={marked} items={items} change={setMarked} confirmDeletion={() => setConfirming(true)} />
         )}
+        <div className="filter-line">
+          <input
+            className="input grow"
+            type="search"
+            aria-label="Find sessions by title, id, owner or tool"
+            placeholder="Title, id, owner or tool"
+            value={text ?? ""}
+            onChange={({ target }) => changeFilter({ text: target.value || null }, { replace: true })}
+          />
+          <PeriodFilter period={period} />
+        </div>
       </div>
       {server.tenant !== "" && (
         <p className="list-tenant muted">
@@ -115,23 +140,50 @@ export function SessionList({ selected }: { readonly selected: string | null }):
           ↑ {sessionCount(loaded.unseen.length)} changed
         </button>
       )}
-      <Rows
-        items={items}
-        selected={selected}
-        marked={marked}
-        toggle={toggle}
-        now={now}
-        scroller={scroller}
-        loadMore={loaded !== null && loaded.next !== null ? loadMore : null}
-      />
-      {loaded === null && error === null && <ListSkeleton />}
-      {error !== null && loaded === null && (
-        <p className="list-note error-text" role="alert">
-          {error.message}
-        </p>
-      )}
-      {loaded !== null && items.length === 0 && (
-        <p className="list-note muted">{filter === "all" && engine === "" ? emptyText(server) : "None"}</p>
+      <div className="list-area">
+        <Rows
+          items={items}
+          selected={selected}
+          marked={marked}
+          toggle={toggle}
+          now={now}
+          scroller={scroller}
+          loadMore={hasMore && !hasSearchedEnough ? loadMore : null}
+        />
+        {loaded === null && error === null && <ListSkeleton />}
+        {error !== null && loaded === null && (
+          <p className="list-note error-text" role="alert">
+            {error.message}
+          </p>
+        )}
+        {loaded !== null && items.length === 0 && (
+          <p className="list-note muted">
+            {status === null && engine === null && text === null && period === null ? (
+              emptyText(server)
+            ) : (
+              <>
+                {hasMore ? "None yet. " : "None. "}
+                <Button
+                  look="small"
+                  onClick={() => changeFilter({ status: null, engine: null, text: null, period: null })}
+                >
+                  Clear the filter
+                </Button>
+              </>
+            )}
+          </p>
+        )}
+      </div>
+      {hasMore && hasSearchedEnough && (
+        <Button
+          look="quiet"
+          onClick={() => {
+            setSearched({ text, limit: (loaded?.items.length ?? 0) + maxSearched });
+            loadMore();
+          }}
+        >
+          {`${count(loaded?.items.length ?? 0)} sessions were searched. Search older ones`}
+        </Button>
       )}
       {isConfirming && marked !== null && (
         <Confirm
@@ -151,46 +203,42 @@ function emptyText({ tenant, tenants }: ServerView): string {
   return tenants ? `No sessions in ${tenant === "" ? "" : "tenant "}${tenantName(tenant)}` : "No sessions yet";
 }
 
-/** A button for each filter, with the number of sessions that run and that wait. */
-function Filters({
-  filter,
-  change,
-}: {
-  readonly filter: SessionFilter;
-  readonly change: (filter: SessionFilter) => void;
-}): ReactNode {
+/** A button for each status, with the number of sessions that run and that wait. */
+function Filters({ status }: { readonly status: ListFilter["status"] }): ReactNode {
   const counts = useSessionCounts();
-  return filters.map(({ name, label }) => {
-    const count = name === "running" || name === "waiting" ? counts?.[name] : undefined;
-    return (
-      <Toggle key={name} isOn={filter === name} onClick={() => change(name)}>
-        {label}
-        {count !== undefined && count.count > 0 && <b className={`tnum of-${name}`}> {count.text}</b>}
+  return (
+    <>
+      <Toggle isOn={status === null} onClick={() => changeFilter({ status: null })}>
+        All
       </Toggle>
-    );
-  });
+      {listStatuses.map((name) => {
+        const shown = name === "running" || name === "waiting" ? counts?.[name] : undefined;
+        return (
+          <Toggle key={name} isOn={status === name} onClick={() => changeFilter({ status: name })}>
+            {statusNames[name]}
+            {shown !== undefined && shown.count > 0 && <b className={`tnum of-${name}`}> {shown.text}</b>}
+          </Toggle>
+        );
+      })}
+    </>
+  );
 }
 
-/** Chooses an engine, if there are several. */
-function EngineFilter({
-  engine,
-  change,
-}: {
-  readonly engine: string;
-  readonly change: (engine: string) => void;
-}): ReactNode {
-  const engines = useEngines();
-  if (engines.data === null || engines.data.length < 2) return null;
+/** Chooses when the sessions have changed last. */
+function PeriodFilter({ period }: { readonly period: Period | null }): ReactNode {
   return (
     <select
       className="select small"
-      aria-label="Engine"
-      value={engine}
-      onChange={(event) => change(event.target.value)}
+      aria-label="Changed in the last"
+      title="When the sessions have changed last"
+      value={period ?? ""}
+      onChange={({ target }) => changeFilter({ period: periodOf(target.value) })}
     >
-      <option value="">All engines</option>
-      {engines.data.map(({ name }) => (
-        <option key={name}>{name}</option>
+      <option value="">Any time</option>
+      {Object.entries(periodNames).map(([name, label]) => (
+        <option key={name} value={name}>
+          {label}
+        </option>
       ))}
     </select>
   );
@@ -365,72 +413,4 @@ function ListSkeleton(): ReactNode {
       ))}
     </div>
   );
-}
-
-/** The loaded sessions of a filter: the first page is read again when sessions change, further pages on demand. */
-function useSessions({
-  filter,
-  engine,
-  scroller,
-}: {
-  readonly filter: SessionFilter;
-  readonly engine: string;
-  readonly scroller: RefObject<HTMLDivElement | null>;
-}): {
-  readonly loaded: LoadedSessions | null;
-  readonly error: Error | null;
-  readonly loadMore: () => void;
-  readonly showUnseen: () => void;
-  readonly reload: () => void;
-} {
-  const { client } = useConnection();
-  const [loaded, setLoaded] = useState<LoadedSessions | null>(null);
-  const isLoadingMore = useRef(false);
-  const options = useMemo(
-    () => ({ limit: pageSize, ...(filter === "all" ? {} : { status: filter }), ...(engine === "" ? {} : { engine }) }),
-    [filter, engine],
-  );
-  const first = useQuery(`sessions:${filter}:${engine}`, async (signal) => client.list({ ...options, signal }), {
-    live: true,
-  });
-  // The list of another filter is not merged into this one.
-  const [source, setSource] = useState(options);
-  if (source !== options) {
-    setSource(options);
-    setLoaded(null);
-  }
-  const isScrolled = (): boolean => (scroller.current?.scrollTop ?? 0) > rowHeight / 2;
-  const page = first.data;
-  useEffect(() => {
-    if (page !== null) setLoaded((previous) => mergeFirstPage(previous, page, { keepsOrder: isScrolled() }));
-  }, [page, source]);
-  const next = loaded?.next ?? null;
-  const loadMore = useCallback(() => {
-    if (next === null || isLoadingMore.current) return;
-    isLoadingMore.current = true;
-    client
-      .list({ ...options, after: next })
-      .then((more) =>
-        setLoaded((previous) => (previous === null || previous.next !== next ? previous : appendPage(previous, more))),
-      )
-      .catch(notifyError)
-      .finally(() => {
-        isLoadingMore.current = false;
-      });
-  }, [client, options, next]);
-  const showUnseen = useCallback(() => {
-    scroller.current?.scrollTo({ top: 0 });
-    if (page !== null) setLoaded((previous) => mergeFirstPage(previous, page, { keepsOrder: false }));
-  }, [page, scroller]);
-  return { loaded, error: first.error, loadMore, showUnseen, reload: first.refresh };
-}
-
-/** The present time, read again every 15 seconds. */
-function useNow(): number {
-  const [now, setNow] = useState(() => Date.now());
-  useEffect(() => {
-    const timer = setInterval(() => setNow(Date.now()), 15_000);
-    return () => clearInterval(timer);
-  }, []);
-  return now;
 }

@@ -9,7 +9,7 @@ import { useCallback, useState } from "react";
 import { useConnection } from "../data/connection.tsx";
 import { useOnline } from "../data/online.ts";
 import { useQuery } from "../data/query.ts";
-import { auditRoute, useRoute } from "../route.ts";
+import { auditRoute, overviewRoute, useRoute, waitingRoute } from "../route.ts";
 import { useSessionCounts } from "../sessions/waiting-count.ts";
 import { IconButton } from "./button.tsx";
 import { KeyboardHelp } from "./keyboard-help.tsx";
@@ -83,10 +83,10 @@ function Views(): ReactNode {
       <Link to={{ view: "sessions" }} aria-current={current("sessions", "session", "compare")}>
         Sessions
       </Link>
-      <Link to={{ view: "waiting" }} aria-current={current("waiting")}>
+      <Link to={waitingRoute()} aria-current={current("waiting")}>
         Waiting {waiting !== null && waiting.count > 0 && <b className="tnum">{waiting.text}</b>}
       </Link>
-      <Link to={{ view: "overview" }} aria-current={current("overview")}>
+      <Link to={overviewRoute()} aria-current={current("overview")}>
         Overview
       </Link>
       <Link to={{ view: "playground", from: null }} aria-current={current("playground")}>

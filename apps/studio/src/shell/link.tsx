@@ -4,7 +4,7 @@
 import type { Route } from "../route.ts";
 import type { ComponentProps, MouseEvent, ReactNode } from "react";
 
-import { hrefOf, navigate } from "../route.ts";
+import { hrefOf, navigate, useListFilter } from "../route.ts";
 
 export function Link({
   to,
@@ -12,11 +12,13 @@ export function Link({
   onClick,
   ...attributes
 }: { readonly to: Route; readonly replace?: boolean } & Omit<ComponentProps<"a">, "href">): ReactNode {
+  // A change of the filter changes the addresses of all links of the list.
+  const filter = useListFilter();
   const click = (event: MouseEvent<HTMLAnchorElement>): void => {
     onClick?.(event);
     if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey) return;
     event.preventDefault();
     navigate(to, { replace });
   };
-  return <a {...attributes} href={hrefOf(to)} onClick={click} />;
+  return <a {...attributes} href={hrefOf(to, undefined, filter)} onClick={click} />;
 }

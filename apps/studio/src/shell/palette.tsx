@@ -11,7 +11,7 @@ import { useEffect, useId, useMemo, useRef, useState } from "react";
 import { useConnection } from "../data/connection.tsx";
 import { useQuery } from "../data/query.ts";
 import { visibleName } from "../parts/text.ts";
-import { navigate, sessionRoute } from "../route.ts";
+import { navigate, overviewRoute, sessionRoute, waitingRoute } from "../route.ts";
 import { statusOf, titleOf } from "../sessions/session-label.ts";
 import { useActions } from "./actions.ts";
 import { togglePane } from "./panes.tsx";
@@ -178,8 +178,8 @@ function useEntries(
     ].filter(({ label }) => matches(label));
     const views = [
       view("Sessions", { view: "sessions" }),
-      view("Waiting", { view: "waiting" }),
-      view("Overview", { view: "overview" }),
+      view("Waiting", waitingRoute()),
+      view("Overview", overviewRoute()),
       view("Playground", { view: "playground", from: null }),
       view("Open a replay file", { view: "replay" }),
     ].filter(({ label }) => matches(label));

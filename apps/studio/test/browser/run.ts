@@ -25,11 +25,13 @@ import { accessibilityFlows } from "./flows/accessibility.ts";
 import { approvalFlows } from "./flows/approvals.ts";
 import { auditFlows } from "./flows/audit.ts";
 import { childFlows } from "./flows/child-agents.ts";
+import { filterFlows } from "./flows/filters.ts";
 import { firstStepFlows } from "./flows/first-steps.ts";
 import { followFlows } from "./flows/following.ts";
 import { forkFlows } from "./flows/forks-and-runs.ts";
 import { hostFlows } from "./flows/hosts.ts";
 import { idleFlows } from "./flows/idle-page.ts";
+import { inboxFlows } from "./flows/inbox.ts";
 import { keyboardFlows } from "./flows/keyboard.ts";
 import { linkFlows } from "./flows/links-and-copies.ts";
 import { messageFlows } from "./flows/messages.ts";
@@ -56,6 +58,8 @@ const flows: readonly Flow[] = [
   ...followFlows,
   ...requestFlows,
   ...idleFlows,
+  ...inboxFlows,
+  ...filterFlows,
   ...runAgainFlows,
   ...storedNoteFlows,
   ...forkFlows,

@@ -99,6 +99,7 @@ export async function prepareViews(part: string): Promise<Views> {
   const views: readonly View[] = [
     { name: "start", path: "", prepare: visible(".scenario"), server: empty },
     { name: "sessions", path: "", prepare: visible(".list-row") },
+    { name: "sessions-filtered", path: "?status=waiting&find=refund&changed=7d", prepare: visible(".list-row") },
     { name: "login", path: "", prepare: visible("form.gate-body"), server: guarded },
     { name: "approval", path: session("approval"), prepare: both(bars, visible(".approval .btn.primary")) },
     {
@@ -125,8 +126,24 @@ export async function prepareViews(part: string): Promise<Views> {
     {
       name: "waiting-calls",
       path: "waiting",
-      prepare: visible(".waiting-call"),
+      prepare: visible(".inbox-row"),
       server: tools,
+    },
+    {
+      name: "waiting-selected",
+      path: "waiting",
+      prepare: async (page) => {
+        await page.locator(`.inbox-row[href*="session=${of("approval")}"]`).click();
+        await page.locator(".inbox-call .btn.primary").waitFor();
+      },
+    },
+    {
+      name: "waiting-question",
+      path: "waiting",
+      prepare: async (page) => {
+        await page.locator(`.inbox-row[href*="session=${of("question")}"]`).click();
+        await page.locator(".inbox-call .card").waitFor();
+      },
     },
     { name: "question", path: session("question"), prepare: both(bars, visible(".msg")) },
     { name: "parallel-tools", path: session("parallel-tools"), prepare: both(bars, visible(".tool-card")) },
@@ -303,7 +320,7 @@ function both(first: View["prepare"], second: View["prepare"]): View["prepare"] 
 }
 
 /**
- * Opens one view after the other and calls `use`. Returns the faults: a view that does not appear, and what the page
+ * Opens one view after the other, or those that `only` names, and calls `use`. Returns the faults: a view that does not appear, and what the page
  * must not do.
  */
 export async function eachView(
@@ -314,7 +331,7 @@ export async function eachView(
 ): Promise<readonly string[]> {
   const faults: string[] = [];
   for (const view of views) {
-    if (only !== "" && view.name !== only) continue;
+    if (only !== "" && !only.split(",").includes(view.name)) continue;
     const watched = await open(view, view.server ?? server);
     // A missing session and a missing token are answered with 404 and 401.
     if (view.name === "not-found" || view.name === "login") watched.allowFailures(/\b40[14]\b/);

@@ -412,7 +412,7 @@ export const approvalFlows: readonly Flow[] = [
       // The server accepts no other arguments for it.
       check((await form.locator("textarea, input").count()) === 0, "the arguments of a nested call can be edited");
       const { page: other } = await open("waiting", server);
-      const row = other.locator(".attention li", { hasText: "wire_transfer" });
+      const row = other.locator(".inbox-row", { hasText: "wire_transfer" });
       await row.waitFor();
       check((await text(row)).includes("summarize_mail → wire_transfer"), `the waiting page shows ${await text(row)}`);
       check((await text(row)).includes("the landlord"), `the waiting page shows ${await text(row)}`);

@@ -95,7 +95,7 @@ export const tenantFlows: readonly Flow[] = [
       await page.getByRole("link", { name: "Waiting" }).click();
       const row: Locator = parked.getByRole("listitem").filter({ hasText: "Use hold two" });
       await button(row, "End the turn").click();
-      await parked.getByText("None.").waitFor();
+      await parked.waitFor({ state: "detached" });
       check(strays.length === 0, `requests without the tenant: ${strays.join(", ")}`);
 
       // The tenant itself has no switch, and the link of the operator shows its own sessions.

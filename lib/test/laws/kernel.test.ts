@@ -48,7 +48,7 @@ const small: ContextLimits = {
   keepRecent: 5,
   longestResult: 40,
   prune: { at: 20, keep: 8 },
-  compact: { at: 30, model: null, instructions: null },
+  compact: { at: 30, model: null, instructions: null, providerAt: null },
 };
 const pruned: ContextLimits = { ...small, compact: null };
 

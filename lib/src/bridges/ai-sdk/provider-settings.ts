@@ -32,6 +32,10 @@ export function derivedOptions(
 ): { readonly reasoning: string | null; readonly providerOptions: JsonObject } {
   const key = optionsKey(route.provider);
   const { reasoning, parallelToolCalls, promptCache } = request;
+  if (request.compactAt !== null) {
+    const why = "set providerOptions in the names of the provider's package, for example contextManagement";
+    omissions.push(unsupported("compactAt", why));
+  }
   const effort = reasoning?.effort ?? null;
   const takesLevel = specification === "v4" && effort !== null && levels.includes(effort);
   const settings = {

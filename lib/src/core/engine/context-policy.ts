@@ -7,7 +7,7 @@ import type { Rule, Rules } from "./option-rules.ts";
 
 import { invalidArgument } from "../model/internal.ts";
 import { modelNameShape, readOrNull } from "../model/parse/reading.ts";
-import { anything, aString, atLeastOne, checkOptions, numberIn, objectOf } from "./option-rules.ts";
+import { anything, aString, atLeastOne, checkOptions, numberIn, objectOf, oneOf } from "./option-rules.ts";
 
 /** How old tool results are shortened. */
 export type PrunePolicy = {
@@ -19,6 +19,12 @@ export type PrunePolicy = {
 
 /** How old messages are replaced by a summary. */
 export type CompactPolicy = {
+  /**
+   * `provider`: the provider compacts inside of a model call (Anthropic, OpenAI Responses), when a request fills `at`,
+   * and has no `model` and `instructions`. The library steps in only if a request fills the whole window without the
+   * reserve. Default: `model`, a summary by a model call of the library.
+   */
+  readonly by?: "model" | "provider";
   /** Compact when a request fills this share of the window without the reserve. Default: 0.8. */
   readonly at?: number;
   /**
@@ -67,7 +73,12 @@ const aShare: Rule = {
 const aModel: Rule = { must: "the name of a model", fits: (value) => readOrNull(modelNameShape, value) !== null };
 
 const pruneRules: Rules<PrunePolicy> = { at: aShare, keep: atLeastOne };
-const compactRules: Rules<CompactPolicy> = { at: aShare, model: aModel, instructions: aString };
+const compactRules: Rules<CompactPolicy> = {
+  by: oneOf(["model", "provider"]),
+  at: aShare,
+  model: aModel,
+  instructions: aString,
+};
 
 const policyRules: Rules<Omit<ContextPolicy, "prune" | "compact">> = {
   window: atLeastOne,
@@ -84,6 +95,12 @@ export function checkContextPolicy(policy: ContextPolicy | null, projector: Name
     prune: policy.prune === false ? anything : objectOf(pruneRules),
     compact: policy.compact === false ? anything : objectOf(compactRules),
   });
+  const { by, model, instructions } = policy.compact === false ? {} : (policy.compact ?? {});
+  if (by === "provider" && (model !== undefined || instructions !== undefined)) {
+    const name = model === undefined ? "instructions" : "model";
+    const message = `engine: contextPolicy.compact.${name} is not used with by: "provider": the provider writes its summary with the model of the turn and its own prompt; remove it`;
+    throw invalidArgument(message, ["contextPolicy", "compact", name]);
+  }
   if (projector === null) return;
   const message = "engine: an engine with a projector has no contextPolicy: its projector builds the requests";
   throw invalidArgument(message, ["contextPolicy"]);
@@ -115,13 +132,15 @@ export function contextLimits(policy: ContextPolicy | null, model: ModelName | n
     throw invalidArgument(message, ["contextPolicy"]);
   }
   const { at: pruneAt = 0.6, keep = 1_000 } = prune === false ? {} : prune;
-  const { at: compactAt = 0.8, model: writer = null, instructions = null } = compact === false ? {} : compact;
+  const { by, at: compactAt = 0.8, model: writer = null, instructions = null } = compact === false ? {} : compact;
+  const filled = Math.floor(usable * compactAt);
+  const thresholds = by === "provider" ? { at: usable, providerAt: filled } : { at: filled, providerAt: null };
   return {
     window,
     reserve,
     keepRecent,
     longestResult: maxToolResult,
     prune: prune === false ? null : { at: Math.floor(usable * pruneAt), keep },
-    compact: compact === false ? null : { at: Math.floor(usable * compactAt), model: writer, instructions },
+    compact: compact === false ? null : { ...thresholds, model: writer, instructions },
   };
 }

@@ -50,6 +50,7 @@ export { isAboutStorage, renderPath } from "./failure/issue.ts";
 
 // message
 export { toBase64 } from "./message/base64.ts";
+export { compactionItem } from "./message/compaction-item.ts";
 export type { ContentSource } from "./message/content-source.ts";
 export { finalizeNudgeMetadata, isFinalizeNudge } from "./message/finalize-nudge.ts";
 export { textHead, truncateMiddle } from "./message/truncate-text.ts";

@@ -262,6 +262,9 @@ test("the model of the policy writes the summary", async () => {
 test.each<[ContextPolicy, RegExp]>([
   [{ window: 0 }, /contextPolicy: window must be a whole number of 1 or more/],
   [{ compact: { at: 2 } }, /compact.at must be a number greater than 0 and up to 1/],
+  [{ compact: { by: "provider", model: "m" } }, /compact.model is not used with by: "provider"/],
+  [{ compact: { by: "provider", instructions: "Keep names." } }, /compact.instructions is not used with by/],
+  [JSON.parse('{ "compact": { "by": "me" } }'), /compact.by must be "model" or "provider"/],
   [JSON.parse('{ "prune": { "from": 1 } }'), /unknown option "prune.from"/],
 ])("refuses the policy %j", (policy, message) => {
   expect(() => engine({ contextPolicy: policy })).toThrow(message);

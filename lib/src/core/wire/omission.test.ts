@@ -226,6 +226,14 @@ const rows: { readonly [Field in keyof ModelRequest]: readonly Row[] } = {
       fates: ["default", "default", "default", "default"],
     },
   ],
+  compactAt: [
+    {
+      name: "compactAt",
+      fields: { compactAt: 60_000 },
+      path: "compactAt",
+      fates: ["sent", "reported", "sent", "reported"],
+    },
+  ],
   structuredFinalize: [
     { name: "structuredFinalize", fields: { structuredFinalize: true }, path: "structuredFinalize", fates: local },
   ],

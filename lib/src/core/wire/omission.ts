@@ -37,6 +37,7 @@ export function authorName({ name }: Pick<Message, "name">): readonly Omission[]
  * library's own.
  */
 const requestFields: ReadonlyMap<string, string> = new Map([
+  ["context_management", "compactAt"],
   ["max_completion_tokens", "maxTokens"],
   ["max_output_tokens", "maxTokens"],
   ["max_tokens", "maxTokens"],

@@ -101,7 +101,9 @@ function sentOf(
 ): { readonly blocks: readonly JsonObject[]; readonly answered: readonly string[] } {
   switch (api) {
     case "anthropic-messages": {
-      const [, reply, next] = objectsOf(body["messages"]);
+      const messages = objectsOf(body["messages"]);
+      // A compaction block in the reply replaces the message before it.
+      const [reply, next] = messages[0]?.["role"] === "assistant" ? messages : messages.slice(1);
       const isReply = reply?.["role"] === "assistant";
       const answers = objectsOf((isReply ? next : reply)?.["content"]).filter(({ type }) => type === "tool_result");
       return {

@@ -11,6 +11,7 @@ import type { HistoryView } from "./prompt.ts";
 
 import { invalidArgument, isAboutStorage, renderIssue, request, system, user } from "../../model/internal.ts";
 import { isPlainObject, messageShape, read, requestShape } from "../../model/parse/reading.ts";
+import { limitsOf } from "../machine/context-limits.ts";
 import { modelEffectId } from "../machine/turn.ts";
 import { renderFrame, shortView, viewOf } from "./framed-history.ts";
 import { renderHistory, renderPrompt, viewedMessages, wholeView } from "./prompt.ts";
@@ -47,7 +48,8 @@ export const ChatContextProjector: ContextProjector<TurnProtocol> = {
     };
     // The constructor would copy the messages. They keep their identity, so that a codec can cache what it encoded by
     // message.
-    return { ...settingsOf(environment, useTools, overrides), scope, messages };
+    const compactAt = limitsOf(turn)?.compact?.providerAt ?? null;
+    return { ...settingsOf(environment, useTools, overrides), compactAt, scope, messages };
 
     function isOutsideCauseBlock({ role, id }: Message): boolean {
       return role !== "event" || id === null || !active.has(id);
@@ -142,6 +144,7 @@ export function projectSummaryRequest<P extends TurnProtocol>(config: RequestCon
     // A forced tool choice or a response format would not let the model write text.
     toolChoice: base.toolChoice === "none" ? "none" : "auto",
     responseFormat: null,
+    compactAt: null,
     messages: [...conversation, prompt],
   };
 }

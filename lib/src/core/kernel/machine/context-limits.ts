@@ -1,6 +1,7 @@
 // The limits of the context window as a turn pins them: numbers in place of the shares and defaults of an engine.
 
 import type { Infer, Shape } from "../../model/parse/reading.ts";
+import type { Turn } from "./turn.ts";
 
 import {
   count,
@@ -21,6 +22,8 @@ const pruneFields = {
 };
 
 const compactFields = {
+  /** The tokens at which the provider compacts; `null`: it does not. `at` is where the library steps in. */
+  providerAt: fallback(nullable(number), null),
   /** Compact when a request has this many tokens. */
   at: required(number),
   /** The model that writes the summary; `null`: that of the turn. */
@@ -48,3 +51,26 @@ const contextLimitFields = {
 export type ContextLimits = Infer<typeof contextLimitFields>;
 
 export const contextLimitsShape: Shape<ContextLimits> = object(contextLimitFields);
+
+/** The limits of a turn for the model that it uses now; `null`: it has none. */
+export function limitsOf({ policy, environment }: Pick<Turn, "policy" | "environment">): ContextLimits | null {
+  // A turn that an older release stored has no such field.
+  const context = policy.context ?? null;
+  const { model } = environment;
+  const known = typeof model === "object" ? (model?.limits?.context ?? null) : null;
+  if (context === null || known === null || known >= context.window) return context;
+  const share = known / context.window;
+  const { prune: pruning, compact: compaction } = context;
+  const { at, providerAt } = compaction ?? { at: 0, providerAt: null };
+  return {
+    ...context,
+    window: known,
+    reserve: context.reserve * share,
+    keepRecent: context.keepRecent * share,
+    prune: pruning === null ? null : { ...pruning, at: pruning.at * share },
+    compact:
+      compaction === null
+        ? null
+        : { ...compaction, at: at * share, providerAt: providerAt === null ? null : Math.floor(providerAt * share) },
+  };
+}

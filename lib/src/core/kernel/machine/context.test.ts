@@ -16,7 +16,7 @@ const limits: ContextLimits = {
   keepRecent: 1_000,
   longestResult: 1_000,
   prune: { at: 9_000_000, keep: 100 },
-  compact: { at: 9_500_000, model: null, instructions: null },
+  compact: { at: 9_500_000, model: null, instructions: null, providerAt: null },
 };
 
 /** How often steps read messages of a history of this length, after the first step has read all of them. */

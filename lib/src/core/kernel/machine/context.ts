@@ -36,7 +36,14 @@
 //   3. There are no loops: an attempt to compact is followed by another one only when the history has grown by `minGain`
 //      tokens, or once in a step after a request that was too long.
 
-import type { CompactionRequest, ContextWindow, Failure, HistoryFrame, Usage } from "../../model/internal.ts";
+import type {
+  CompactionRequest,
+  ContextWindow,
+  Failure,
+  HistoryFrame,
+  ModelName,
+  ModelReply,
+} from "../../model/internal.ts";
 import type { HistoryView } from "../history/prompt.ts";
 import type { TurnProtocol } from "../protocol/protocol.ts";
 import type { ContextLimits } from "./context-limits.ts";
@@ -44,9 +51,12 @@ import type { Compacted, CompactionFailed } from "./response.ts";
 import type { TransitionBuilder } from "./transition-builder.ts";
 import type { AwaitingModel, Turn } from "./turn.ts";
 
+import { compactionItem } from "../../model/internal.ts";
+import { compactedByProvider } from "../history/compacted-by-provider.ts";
 import { estimateFrame, fittingCut, pinnedPositions, shortView, validCut, viewOf } from "../history/framed-history.ts";
 import { estimateValue } from "../history/tokens.ts";
 import { estimateRange, positionBefore } from "../history/view-tokens.ts";
+import { limitsOf } from "./context-limits.ts";
 import { callSuffix, partSuffix } from "./turn.ts";
 
 /** The part of the usable window by which a compaction has to make a request shorter. */
@@ -87,10 +97,17 @@ export function requestCompaction<P extends TurnProtocol>(
   update(builder, { requested });
 }
 
-/** Records how many tokens the request of a reply had. Called before the reply enters the history. */
-export function countRequest<P extends TurnProtocol>(builder: TransitionBuilder<P>, { inputTokens }: Usage): void {
+/**
+ * Records how many tokens the request of a reply had. Called before the reply enters the history. If the provider has
+ * compacted the conversation in this reply, the number says nothing about the next request, which is estimated.
+ */
+export function countRequest<P extends TurnProtocol>(
+  builder: TransitionBuilder<P>,
+  { message, usage: { inputTokens } }: Pick<ModelReply, "message" | "usage">,
+): void {
   const limits = limitsOf(builder.turn);
   if (limits === null) return;
+  if (message !== null && compactionItem(message) !== null) return update(builder, { count: null });
   const { contextWindow, history } = builder.turn;
   const { ratio } = contextWindow;
   const estimate = wholeEstimate(builder.turn, limits);
@@ -247,10 +264,11 @@ function compactTo(turn: Turn, limits: ContextLimits): number | null {
   const gain = minGain(limits) / ratio;
   if (attemptedAt > 0 && estimateRange(history.entries, attemptedAt, history.length, view) < gain) return null;
   const from = frame?.to ?? 0;
+  const sent = sentFrom(turn);
   const target = positionBefore(history, view, limits.keepRecent / ratio);
-  if (estimateRange(history.entries, from, target, view) < gain) return null;
+  if (estimateRange(history.entries, sent, target, view) < gain) return null;
   const to = validCut(history, from, target);
-  return to === from || estimateRange(history.entries, from, to, view) < gain ? null : to;
+  return to === from || estimateRange(history.entries, sent, to, view) < gain ? null : to;
 }
 
 /** Moves `prunedBefore` if the request is long enough, and becomes shorter by `pruneGainShare`; once for each frame. */
@@ -260,9 +278,9 @@ function prune<P extends TurnProtocol>(builder: TransitionBuilder<P>, limits: Co
   const { history, contextWindow } = turn;
   const { ratio, prunedBefore } = contextWindow;
   const view = viewOf(contextWindow, limits);
-  const from = Math.max(prunedBefore, view.from);
+  const from = Math.max(prunedBefore, sentFrom(turn));
   // Pruned since the newest frame: the next step is a compaction.
-  if (limits.compact !== null && prunedBefore > view.from) return;
+  if (limits.compact !== null && prunedBefore > sentFrom(turn)) return;
   const to = positionBefore(history, view, limits.keepRecent / ratio);
   if (to <= from) return;
   const shorter: HistoryView = { ...view, prunedBefore: to };
@@ -278,7 +296,8 @@ function pruneTo<P extends TurnProtocol>(builder: TransitionBuilder<P>, prunedBe
 function requestTokens(turn: Turn, limits: ContextLimits): number {
   const { history, contextWindow } = turn;
   const { count, ratio } = contextWindow;
-  if (count === null) return wholeEstimate(turn, limits) * ratio;
+  // The count may be that of another model, whose provider had left out more.
+  if (count === null || sentFrom(turn) < sentFrom(turn, null)) return wholeEstimate(turn, limits) * ratio;
   const view = viewOf(contextWindow, limits);
   return count.tokens + estimateRange(history.entries, count.length, history.length, view) * ratio;
 }
@@ -288,30 +307,20 @@ function wholeEstimate(turn: Turn, limits: ContextLimits): number {
   const { history, contextWindow, environment } = turn;
   const { frame } = contextWindow;
   const view = viewOf(contextWindow, limits);
+  const from = sentFrom(turn);
   return (
     estimateValue(environment) +
-    (frame === null ? 0 : estimateFrame(history, frame)) +
-    estimateRange(history.entries, view.from, history.length, view)
+    (frame === null || from > view.from ? 0 : estimateFrame(history, frame)) +
+    estimateRange(history.entries, from, history.length, view)
   );
 }
 
-/** The limits of the turn for the model that it uses now. */
-function limitsOf({ policy, environment }: Turn): ContextLimits | null {
-  // A turn that an older release stored has no such field.
-  const context = policy.context ?? null;
-  const { model } = environment;
-  const known = typeof model === "object" ? (model?.limits?.context ?? null) : null;
-  if (context === null || known === null || known >= context.window) return context;
-  const share = known / context.window;
-  const { prune: pruning, compact: compaction } = context;
-  return {
-    ...context,
-    window: known,
-    reserve: context.reserve * share,
-    keepRecent: context.keepRecent * share,
-    prune: pruning === null ? null : { ...pruning, at: pruning.at * share },
-    compact: compaction === null ? null : { ...compaction, at: compaction.at * share },
-  };
+/**
+ * The position of the first message that a request contains: after the frame, or with the item of the provider. `model`
+ * `null`: with the newest item of any model.
+ */
+function sentFrom({ history, contextWindow, environment }: Turn, model: ModelName | null = environment.model): number {
+  return Math.max(contextWindow.frame?.to ?? 0, compactedByProvider(history, model));
 }
 
 /** The tokens that a request may have. */

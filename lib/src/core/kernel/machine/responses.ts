@@ -85,7 +85,7 @@ export function modelReplied<P extends TurnProtocol>(
     const message = "Model produced no output because the prompt reached the configured context window.";
     return endWithFailure(builder, reply, adapterFailure("context_length_exceeded", { message }));
   }
-  countRequest(builder, reply.usage);
+  countRequest(builder, reply);
   if (finalize !== null) return finalized(builder, reply, finalize);
   if (revision > 2) {
     const { environment } = builder.turn;

@@ -69,7 +69,7 @@ const compacting: ContextLimits = {
   keepRecent: 1,
   longestResult: 1_000,
   prune: null,
-  compact: { at: 1, model: null, instructions: null },
+  compact: { at: 1, model: null, instructions: null, providerAt: null },
 };
 const pruning: ContextLimits = { ...compacting, longestResult: 1_000, prune: { at: 1_000, keep: 10 }, compact: null };
 

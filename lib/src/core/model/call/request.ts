@@ -146,6 +146,11 @@ const requestFields = {
   reasoning: fallback(nullable(reasoningShape), null),
   /** Prompt caching; `null` does not ask for it. */
   promptCache: fallback(nullable(promptCacheShape), null),
+  /**
+   * The provider replaces older messages by an item of its own when the input has this many tokens; `null`: it does not.
+   * Anthropic and OpenAI Responses only. Set by `contextPolicy`.
+   */
+  compactAt: fallback(nullable(count), null),
   /** Text, any JSON object, or JSON that matches a schema. */
   responseFormat: fallback(nullable(responseFormatShape), null),
   /**

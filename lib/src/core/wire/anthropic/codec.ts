@@ -19,7 +19,8 @@
 import type { Json, JsonObject, ModelRequest, ProviderRoute } from "../../model/internal.ts";
 import type { Codec, EncodedRequest, Omission, Quirks, WireContext } from "../codec.ts";
 
-import { asObject, countAt, objectAt, omitNullish, pickFields, textAt } from "../fields.ts";
+import { inWholeHistory, sinceCompaction } from "../compacted-history.ts";
+import { asObject, countAt, objectAt, objectsAt, omitNullish, pickFields, textAt } from "../fields.ts";
 import { withProviderTools } from "../listed-tools.ts";
 import { choiceWithoutTools, foreignTool, isForced, removedField, unsupported } from "../omission.ts";
 import { objectParameters } from "../parameters-root.ts";
@@ -85,8 +86,9 @@ function encode(request: ModelRequest, context: WireContext): EncodedRequest {
   if (promptCache !== null && promptCache.key !== null)
     omissions.push(unsupported("promptCache.key", "the Messages API caches by prefix and has no cache keys"));
   const output = encodeOutputConfig(request, context.quirks, omissions);
-  const { system, messages, omissions: ofMessages } = encodeMessages(request.messages, context);
-  omissions.push(...ofMessages);
+  const history = sinceCompaction(request.messages, context.route);
+  const { system, messages, omissions: ofMessages } = encodeMessages(history.messages, context);
+  omissions.push(...inWholeHistory(ofMessages, history));
   const instructions = output.instructions === null ? [] : [{ type: "text", text: output.instructions }];
   const unmarked = { tools, system: [...system, ...instructions], messages };
   const prompt = promptCache === null ? unmarked : placeBreakpoints(unmarked, promptCache, options);
@@ -103,17 +105,41 @@ function encode(request: ModelRequest, context: WireContext): EncodedRequest {
     top_p: keepsTopP ? topP : null,
     stop_sequences: stopSequences.length === 0 ? null : stopSequences,
     container: containerField(lastContainer(request.messages, context), options),
+    context_management: compactionField(request),
     stream: true,
   });
   const { without = [] } = context.quirks;
   for (const key of without) if (key in fields) omissions.push(removedField(key));
   const allowedFields = Object.entries(fields).filter(([key]) => !without.includes(key));
+  const body = mergeFields(Object.fromEntries(allowedFields), options);
+  const isCompacted = history.indexes !== null || asksForCompaction(body);
+  const betas = [...betasOf(tools), ...(isCompacted ? [compactionBeta] : [])];
   return {
     path: "/messages",
-    body: mergeFields(Object.fromEntries(allowedFields), options),
-    headers: omitEmpty({ "anthropic-version": "2023-06-01", "anthropic-beta": betasOf(tools).join(",") }),
+    body,
+    headers: omitEmpty({ "anthropic-version": "2023-06-01", "anthropic-beta": betas.join(",") }),
     omissions,
   };
+}
+
+/** The least number of input tokens at which the API compacts. */
+const leastTrigger = 50_000;
+
+const compactionEdit = "compact_20260112";
+
+/** Compaction is a beta feature, also for requests with the block of an earlier reply. */
+const compactionBeta = "compact-2026-01-12";
+
+/** The field `context_management`: the API summarizes the conversation when it has this many tokens. */
+function compactionField({ compactAt }: ModelRequest): JsonObject | null {
+  if (compactAt === null) return null;
+  const trigger = { type: "input_tokens", value: Math.max(leastTrigger, compactAt) };
+  return { edits: [{ type: compactionEdit, trigger }] };
+}
+
+function asksForCompaction(body: JsonObject): boolean {
+  const edits = objectsAt(objectAt(body, "context_management"), "edits");
+  return edits.some((edit) => textAt(edit, "type") === compactionEdit);
 }
 
 /**

@@ -495,19 +495,29 @@ const countedUsageKeys = [
 
 /**
  * Inclusive usage: the API's `input_tokens` excludes `cache_read_input_tokens` and `cache_creation_input_tokens`, so
- * they are added (fixtures/wire/anthropic-messages/cached-usage). Values that are no counts are dropped.
+ * they are added (fixtures/wire/anthropic-messages/cached-usage). It also excludes the tokens of a compaction in the
+ * same request, which are billed too: `iterations` lists them. Values that are no counts are dropped.
  */
 function decodedUsage(reportedUsage: JsonObject): Usage {
-  const uncached = countAt(reportedUsage, "input_tokens");
-  const cached = countAt(reportedUsage, "cache_read_input_tokens");
-  const written = countAt(reportedUsage, "cache_creation_input_tokens");
+  const compactions = objectsAt(reportedUsage, "iterations").filter((each) => textAt(each, "type") === "compaction");
+  const sumOf = (key: string): number | null =>
+    compactions.reduce(
+      (total, each) => {
+        const added = countAt(each, key);
+        return added === null ? total : (total ?? 0) + added;
+      },
+      countAt(reportedUsage, key),
+    );
+  const uncached = sumOf("input_tokens");
+  const cached = sumOf("cache_read_input_tokens");
+  const written = sumOf("cache_creation_input_tokens");
   const sum = uncached === null ? null : uncached + (cached ?? 0) + (written ?? 0);
   const toolRequests = Object.entries(objectAt(reportedUsage, "server_tool_use") ?? {})
     .filter(([, count]) => typeof count === "number" && Number.isFinite(count) && count > 0)
     .map(([name, count]): [string, Json] => [name.replace(/_requests$/, ""), count]);
   return usage({
     inputTokens: Number.isSafeInteger(sum) ? sum : null,
-    outputTokens: countAt(reportedUsage, "output_tokens"),
+    outputTokens: sumOf("output_tokens"),
     cachedInputTokens: cached,
     cacheWriteInputTokens: written,
     reasoningTokens: countAt(objectAt(reportedUsage, "output_tokens_details"), "thinking_tokens"),

@@ -12,6 +12,7 @@ import type { EncodedRequest, Omission, Quirks, WireContext } from "../codec.ts"
 import type { SentSchema } from "../openai-schemas.ts";
 
 import { addedNullsField } from "../added-nulls.ts";
+import { inWholeHistory, sinceCompaction } from "../compacted-history.ts";
 import { flagAt, objectAt, omitNullish } from "../fields.ts";
 import { nothingToSend } from "../history.ts";
 import { choiceWithoutTools, foreignTool, isForced, noSchemaOutput, removedField, unsupported } from "../omission.ts";
@@ -34,8 +35,12 @@ export function encode(request: ModelRequest, context: WireContext): EncodedRequ
   const stored = storedHistory(request.messages, options, route);
   const storedCount = stored?.count ?? 0;
   const target = { context, stores, hasStoredHistory, storedCount, key, demoted: new Set<string>() };
-  const { input, instructions, omissions: ofMessages } = encodeMessages(request.messages, target);
-  const omissions: Omission[] = [...ofMessages];
+  // The provider has replaced messages of a conversation that it stores itself.
+  const history = hasStoredHistory
+    ? { messages: request.messages, indexes: null }
+    : sinceCompaction(request.messages, route);
+  const { input, instructions, omissions: ofMessages } = encodeMessages(history.messages, target);
+  const omissions: Omission[] = [...inWholeHistory(ofMessages, history)];
   if (input.length === 0 && instructions === null && !inputOptions.some((name) => Object.hasOwn(options, name)))
     throw nothingToSend(route);
   const format = schemaOfFormat(request, quirks);
@@ -53,6 +58,8 @@ export function encode(request: ModelRequest, context: WireContext): EncodedRequ
     store: stores,
     background: background ? true : null,
     include: modelReasons(request, route.model) ? ["reasoning.encrypted_content"] : null,
+    context_management:
+      request.compactAt === null ? null : [{ type: "compaction", compact_threshold: request.compactAt }],
     ...encodeTools(request, context, tools, omissions),
     ...encodeSettings(request, context, format, omissions),
   });

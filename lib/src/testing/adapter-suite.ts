@@ -9,7 +9,8 @@ import type { AdapterErrorReason, JsonObject, MessageCompleted, ModelEvent, Usag
 import type { Cases, ConformanceCase } from "./conformance.ts";
 
 import { nextTask, systemClock } from "../core/clock/clock.ts";
-import { isEvent, isEverturnError, messageText, request, toolSpec, user } from "../core/model/internal.ts";
+import { isEverturnError, messageText, request, toolSpec, user } from "../core/model/internal.ts";
+import { isModelEvent } from "../core/model/parse/reading.ts";
 import { broken, casesOf, holds, patienceMs, promptMs, same, thrownBy, within, written } from "./conformance.ts";
 
 /** What the provider of the adapter under test does with its one request. */
@@ -345,7 +346,7 @@ function allScenarios(make: Make): Cases {
     "a stream emits model events only": async () => {
       for (const scenario of everyScenario) {
         const { events } = await play(make, scenario);
-        const otherEvent: unknown = events.find((event) => !isEvent(event) || !(event.type in modelEventTypes));
+        const otherEvent: unknown = events.find((event) => !isModelEvent(event));
         holds(otherEvent === undefined, rules.events, `model events for "${scenario.type}"`, otherEvent);
       }
     },
@@ -372,22 +373,6 @@ const everyScenario: readonly AdapterScenario[] = [
   ...providerFailures,
   ...preflightReasons.map(preflight),
 ];
-
-const modelEventTypes: { readonly [Type in ModelEvent["type"]]: true } = {
-  message_started: true,
-  text_delta: true,
-  text_completed: true,
-  reasoning_delta: true,
-  reasoning_completed: true,
-  tool_call_started: true,
-  tool_call_delta: true,
-  tool_call_completed: true,
-  usage: true,
-  message_completed: true,
-  raw_chunk: true,
-  warning: true,
-  error: true,
-};
 
 function preflight(reason: PreflightReason): AdapterScenario {
   return { type: "preflight", reason };

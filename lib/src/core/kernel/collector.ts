@@ -205,17 +205,8 @@ export class Collector {
       case "chat_completed":
         this.#chat = event.result;
         return;
-      case "message_started":
-      case "raw_chunk":
-      case "tool_execution_started":
-      case "tool_progress":
-      case "tool_execution_completed":
-      case "approval_requested":
-      case "turn_started":
-      case "input_accepted":
-      case "compaction_started":
-      case "compaction_ended":
-      case "retry_scheduled":
+      // The others change no result.
+      default:
         return;
     }
   }

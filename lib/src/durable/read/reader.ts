@@ -38,7 +38,7 @@ import type { Cursor, Position } from "./cursor.ts";
 import type { Channel, Hub } from "./hub.ts";
 import type { LiveItem } from "./live.ts";
 
-import { deltaText, missingTexts } from "../../core/model/internal.ts";
+import { deltaText, missingTexts, modelEventTypes } from "../../core/model/internal.ts";
 import { rowLength } from "../rows/large-values.ts";
 import { readValue } from "../rows/stored.ts";
 import { renderCursor } from "./cursor.ts";
@@ -314,41 +314,6 @@ async function readStored(source: ReaderSource, state: ReaderState, turn: string
   return { ...nothing, turn: open ?? "", items, over: over && items.length === 0 };
 }
 
-/**
- * Whether an event without text belongs to a reply when it is live, and not to a tool call, to a summary or to the delay
- * between two attempts. Events that are only recorded are not asked for.
- */
-const ofReply: { readonly [Type in TurnEvent["type"]]: boolean } = {
-  message_started: true,
-  text_delta: true,
-  text_completed: true,
-  reasoning_delta: true,
-  reasoning_completed: true,
-  tool_call_started: true,
-  tool_call_delta: true,
-  tool_call_completed: true,
-  usage: true,
-  warning: true,
-  message_completed: true,
-  raw_chunk: true,
-  error: true,
-  tool_execution_started: false,
-  tool_progress: false,
-  retry_scheduled: false,
-  compaction_started: false,
-  compaction_ended: false,
-  step_reset: true,
-  tool_execution_completed: false,
-  tool_result_encoded: false,
-  ask_user_requested: false,
-  approval_requested: false,
-  tool_halt: false,
-  turn_started: false,
-  input_accepted: false,
-  step_completed: false,
-  chat_completed: false,
-};
-
 /** The position of one reader, and the rules that turn stored events and live items into its events (Q7). */
 class ReaderState {
   /** The sequence number of the last stored event. */
@@ -415,7 +380,8 @@ class ReaderState {
     if (order < 0) return;
     if (part === null && event.type !== "step_reset") {
       if (order > 0 && this.#position?.effectId === effectId) yield this.#reset(turn, of);
-      else if (order > 0 && ofReply[event.type]) this.#enterAttempt(of);
+      // Others belong to a tool call, to a summary, or to the delay between two attempts.
+      else if (order > 0 && modelEventTypes.has(event.type)) this.#enterAttempt(of);
       yield { cursor: this.#cursor(), turnId: turn, sequence: null, delta: null, event };
       return;
     }

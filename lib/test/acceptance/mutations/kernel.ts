@@ -9,8 +9,8 @@ export const kernelMutations: readonly Mutation[] = [
     {
       rows: ["allm 28"],
       defect: "an event of an unknown type is refused",
-      from: '      case "retry_scheduled":\n        return;\n',
-      to: '      case "retry_scheduled":\n        return;\n      default:\n        throw new MisuseError("invalid_argument", "unknown event");\n',
+      from: "      default:\n        return;\n",
+      to: '      case "message_started":\n      case "raw_chunk":\n        return;\n      default:\n        throw new MisuseError("invalid_argument", "unknown event");\n',
     },
     {
       rows: ["allm 29"],

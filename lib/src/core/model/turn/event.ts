@@ -308,6 +308,9 @@ export type ChatCompleted = EventOf<"chat_completed">;
 
 export const modelEventShape: Shape<ModelEvent> = variant("type", modelEvents);
 
+/** The types of the events of a model call. */
+export const modelEventTypes: ReadonlySet<TurnEvent["type"]> = new Set(keysOf(modelEvents));
+
 const events = { ...modelEvents, ...runEvents };
 
 export const eventShape: Shape<TurnEvent> = variant("type", events);

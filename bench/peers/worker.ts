@@ -11,7 +11,9 @@ export type Command =
   | { readonly type: "loop"; readonly turns: number; readonly times: number }
   | { readonly type: "paced"; readonly streams: number; readonly count: number; readonly ms: number };
 
-/** `cpu`: milliseconds of CPU for one answer, for one turn of a loop, or microseconds for one delta of a paced stream. */
+/**
+ * `cpu`: milliseconds of CPU for one answer, for one turn of a loop, or microseconds for one delta of a paced stream.
+ */
 export type Cost = { readonly cpu: number; readonly lag?: number; readonly heap?: number };
 
 const [, , library = "", protocol = "", baseURL = ""] = process.argv;

@@ -1,5 +1,5 @@
-// A server as the documentation of the AI SDK wires a chat: `streamText` and `toUIMessageStreamResponse`. Arguments: the
-// port, the URL of the provider.
+// A server as the documentation of the AI SDK wires a chat: `streamText` and `toUIMessageStreamResponse`. Arguments:
+// the port, the URL of the provider.
 
 import { createOpenAI } from "@ai-sdk/openai";
 import { serve } from "@hono/node-server";

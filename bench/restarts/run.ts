@@ -1,8 +1,9 @@
 // `npm run bench:restarts`: what a reader of a chat sees when its server is stopped as in a deploy (SIGTERM), or killed
-// (SIGKILL), in the middle of a reply, and started again: with Everturn, and with the AI SDK alone. Both have the chat of
-// the AI SDK, the same provider and the same script. It prints a table; docs/guide/http.md has it with the versions.
+// (SIGKILL), in the middle of a reply, and started again: with Everturn, and with the AI SDK alone. Both have the chat
+// of the AI SDK, the same provider and the same script. It prints a table; docs/guide/http.md has it with the versions.
 //
-// The page does nothing but what its transport does. `reload`: the reply is complete, and the chat is usable, only after the person does something.
+// The page does nothing but what its transport does. `reload`: the reply is complete, and the chat is usable, only
+// after the person does something.
 
 import type { ChildProcess } from "node:child_process";
 

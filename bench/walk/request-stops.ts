@@ -1,6 +1,6 @@
-// The stops of a message between an HTTP request and the batch that accepts it: the functions of lib/src that have begun
-// and not ended when the storage gets the batch, in the order in which they were called. Functions that have returned by
-// then, such as the one that reads the body, are no stops.
+// The stops of a message between an HTTP request and the batch that accepts it: the functions of lib/src that have
+// begun and not ended when the storage gets the batch, in the order in which they were called. Functions that have
+// returned by then, such as the one that reads the body, are no stops.
 //
 // They are the frames of the stack trace of the write. It continues across `await`.
 

@@ -186,8 +186,8 @@ export async function accessWorld(settings: WorldSettings = {}) {
   const countChanges = database.prepare("SELECT total_changes() AS changes");
   let known = { changes: "", text: "" };
   /**
-   * All rows of the storage, of all tenants, without the sums over ended turns: `GET /overview` folds them when there are
-   * many, which changes none of them. Read again if the connection, which is the only one, has written.
+   * All rows of the storage, of all tenants, without the sums over ended turns: `GET /overview` folds them when there
+   * are many, which changes none of them. Read again if the connection, which is the only one, has written.
    */
   const rows = async (): Promise<string> => {
     const changes = JSON.stringify(countChanges.get());

@@ -1,6 +1,7 @@
-// Checks what ARCHITECTURE.md, CONTRIBUTING.md and the pages that they refer to claim about the code: the files they name
-// exist, and the batches of the durable walk write the tables that ARCHITECTURE.md lists. Also that docs/glossary.md
-// defines every stored table, and that documents which people read from the beginning to the end stay short.
+// Checks what ARCHITECTURE.md, CONTRIBUTING.md and the pages that they refer to claim about the code: the files they
+// name exist, and the batches of the durable walk write the tables that ARCHITECTURE.md lists. Also that
+// docs/glossary.md defines every stored table, and that documents which people read from the beginning to the end stay
+// short.
 
 import type { HostStorage } from "everturn/runtime";
 

@@ -1,5 +1,5 @@
-// `await using` calls `close()` of runtimes, storages, connections and servers. The tests call the method of the symbol:
-// Node 20 has the symbol, and not the statement.
+// `await using` calls `close()` of runtimes, storages, connections and servers. The tests call the method of the
+// symbol: Node 20 has the symbol, and not the statement.
 
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";

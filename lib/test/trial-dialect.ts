@@ -1,5 +1,5 @@
-// A dialect whose routes declare nothing about what they use, as a route that was written in a hurry: the handler has to
-// bound what they need.
+// A dialect whose routes declare nothing about what they use, as a route that was written in a hurry: the handler has
+// to bound what they need.
 
 import type { CallerSessions } from "../src/serve/http/internal.ts";
 import type { Dialect } from "everturn/http";

@@ -1,5 +1,5 @@
-// `npm run build:package`: writes lib/dist, lib/docs and lib/studio as they are published. `--code` leaves the declaration files
-// out; they need `tsc -b`, which type-checks first.
+// `npm run build:package`: writes lib/dist, lib/docs and lib/studio as they are published. `--code` leaves the
+// declaration files out; they need `tsc -b`, which type-checks first.
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -18,7 +18,8 @@ export function documentFiles(): ReadonlyMap<string, string> {
 }
 
 /**
- * A guide with links to other guides only, and tables without padding. Of other links the text stays. Code is not changed.
+ * A guide with links to other guides only, and tables without padding. Of other links the text stays. Code is not
+ * changed.
  */
 export function published(text: string): string {
   const parts = text.split(/^(```[^]*?^```$)/m);

@@ -1,5 +1,5 @@
-// The commands of operators: sessions of all tenants, stored keys, repair, and the audit log; and how soon a revoked key
-// stops working in three processes.
+// The commands of operators: sessions of all tenants, stored keys, repair, and the audit log; and how soon a revoked
+// key stops working in three processes.
 
 import type { PostgresServer } from "../../../lib/test/postgres-server.ts";
 import type { Place } from "./harness.ts";

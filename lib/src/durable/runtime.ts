@@ -210,8 +210,8 @@ export type Runtime = Closeable & {
    */
   readonly undoCompaction: (id: string, options?: UndoCompactionOptions) => Promise<Compaction>;
   /**
-   * Returns a page of the frames of a session, oldest first. A frame stands for the messages before its position `to` in
-   * requests; `messages` returns these messages nevertheless.
+   * Returns a page of the frames of a session, oldest first. A frame stands for the messages before its position `to`
+   * in requests; `messages` returns these messages nevertheless.
    */
   readonly frames: (id: string, options?: FramePageOptions) => Promise<Page<HistoryFrame>>;
 
@@ -235,9 +235,10 @@ export type Runtime = Closeable & {
   readonly messages: (id: string, options?: MessagePageOptions) => Promise<Page<Message>>;
   /**
    * Returns a page of sessions, most recently changed first. `after` is the cursor `next` of the previous page. A
-   * session whose row cannot be read is left out; `get` reports the reason. `status`, `engine`, `owner`, `metadata`
-   * and the function `where` select sessions. The statuses `waiting` and `parked` and the owner have an index. Other filters
-   * examine at most 1,024 sessions for a page, which may have fewer items than `limit`, also none, and a `next`.
+   * session whose row cannot be read is left out; `get` reports the reason. `status`, `engine`, `owner`, `metadata` and
+   * the function `where` select sessions. The statuses `waiting` and `parked` and the owner have an index. Other
+   * filters examine at most 1,024 sessions for a page, which may have fewer items than `limit`, also none, and a
+   * `next`.
    */
   readonly list: (options?: SessionPageOptions) => Promise<Page<SessionSummary>>;
   /**
@@ -260,10 +261,9 @@ export type Runtime = Closeable & {
    */
   readonly tenants: (options?: TenantPageOptions) => Promise<Page<string>>;
   /**
-   * Creates a session with the messages of this one, or with the first `at` messages, and returns its id.
-   * Approvals are not copied while a turn uses them: the call is pending again in the fork. Calls there have
-   * idempotency keys of their own. `redo` makes a finished call pending again, to run it with other arguments or to give
-   * it another result.
+   * Creates a session with the messages of this one, or with the first `at` messages, and returns its id. Approvals are
+   * not copied while a turn uses them: the call is pending again in the fork. Calls there have idempotency keys of
+   * their own. `redo` makes a finished call pending again, to run it with other arguments or to give it another result.
    */
   readonly fork: (id: string, options?: ForkOptions) => Promise<string>;
   /**
@@ -318,8 +318,8 @@ export type Runtime = Closeable & {
 
   /**
    * Returns a page of the audit log, newest first: decisions, cancels, deletions, exports and changes of keys, with who
-   * did it (`actedBy`), when, and a digest of what it was done to. Of all tenants, unless `tenant` names one. A page that
-   * is filtered may have fewer items than `limit` (default 100) and a `next`.
+   * did it (`actedBy`), when, and a digest of what it was done to. Of all tenants, unless `tenant` names one. A page
+   * that is filtered may have fewer items than `limit` (default 100) and a `next`.
    */
   readonly audit: (options?: AuditPageOptions) => Promise<Page<AuditEntry>>;
   /** Records in the audit log that a turn was exported. `createHandler` and `everturn show --export` call it. */

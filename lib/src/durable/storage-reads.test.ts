@@ -87,8 +87,8 @@ test.each(cases)(
     const readsToDelta = [...reads];
     expect((await turn.result).text).toBe("two");
     expect((await sessions.get("s"))?.length).toBe(10_002);
-    // The process has the rows that it wrote, and watches the cancels of the turn since before the batch. The first read
-    // of a storage also reads the format of the database.
+    // The process has the rows that it wrote, and watches the cancels of the turn since before the batch. The first
+    // read of a storage also reads the format of the database.
     const ofKey = key === "with an idempotency key" ? ["accepted"] : [];
     const ofFormat = storage === first.storage || kind === "memory" ? [] : ["shared"];
     const ofHistory = process === "warm" ? [] : ["entries"];

@@ -83,8 +83,8 @@ function asNextRelease(host: HostStorage): HostStorage {
   };
   return {
     ...storage,
-    // The row of the format is for the wrapper of the next release only. The current code writes its newest format, which
-    // that wrapper converts.
+    // The row of the format is for the wrapper of the next release only. The current code writes its newest format,
+    // which that wrapper converts.
     read: async (queries) =>
       (await storage.read(queries)).map((rows, index) =>
         queries[index]?.table === "shared" ? [formatRow] : rows.map(current),

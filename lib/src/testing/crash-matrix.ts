@@ -4,8 +4,8 @@
 //   A scenario is run once without a kill (the baseline). Then it is run once for every crash point: the process is
 //   killed there, the next process recovers the open turn, and the script runs again from its beginning with the same
 //   idempotency keys. At the end the session, the events, the number of runs of each effect and the ledger must equal
-//   the baseline, apart from what the replay policies allow (crash-expectations.ts). So must what the tools did outside, if the
-//   scenario tells it.
+//   the baseline, apart from what the replay policies allow (crash-expectations.ts). So must what the tools did
+//   outside, if the scenario tells it.
 //
 //   Options add runs with two kills (`again`) and runs in which the first process is paused instead of killed, and
 //   resumes after a takeover (`away`). A paused process tests fencing: after it resumes, none of its writes may succeed
@@ -52,12 +52,12 @@ export type CrashScenario = {
    */
   readonly script: (user: CrashUser) => Promise<void>;
   /**
-   * Returns what the tools did outside of the storage since the last call, such as the charges of a payment service: one
-   * text for each effect, which says what it was and is equal in every run (no ids, no idempotency keys). Called at the
-   * end of every run. A text that occurs more often
-   * than without a kill is a violation; so is one that occurs less often, unless a call has an unknown outcome; so is a
-   * run without a kill that has none. Default: only the sessions, the events, the ledger and the number of calls are
-   * compared, so a tool that charges twice and returns the same value is not noticed.
+   * Returns what the tools did outside of the storage since the last call, such as the charges of a payment service:
+   * one text for each effect, which says what it was and is equal in every run (no ids, no idempotency keys). Called at
+   * the end of every run. A text that occurs more often than without a kill is a violation; so is one that occurs less
+   * often, unless a call has an unknown outcome; so is a run without a kill that has none. Default: only the sessions,
+   * the events, the ledger and the number of calls are compared, so a tool that charges twice and returns the same
+   * value is not noticed.
    */
   readonly takeOutsideEffects?: () => readonly string[] | Promise<readonly string[]>;
   /** The result that a person gives for a call whose outcome is unknown (`replay: "ask"`). The default is `null`. */

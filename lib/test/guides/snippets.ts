@@ -1,5 +1,5 @@
-// The `ts` and `tsx` code blocks of Markdown files and doc comments, as modules, and the `sh` code blocks with an output.
-// docs.test.ts runs them; the test of the packed types compiles the modules.
+// The `ts` and `tsx` code blocks of Markdown files and doc comments, as modules, and the `sh` code blocks with an
+// output. docs.test.ts runs them; the test of the packed types compiles the modules.
 
 import type { Dirent } from "node:fs";
 

@@ -23,7 +23,9 @@ function check(holds: boolean, rule: string): void {
 
 type Turn = { readonly ms: number; readonly input: number; readonly uncached: number };
 
-/** Cuts off the oldest messages of each request, so that it fits: at a message of the user, without the instructions. */
+/**
+ * Cuts off the oldest messages of each request, so that it fits: at a message of the user, without the instructions.
+ */
 const trimming: Middleware = {
   name: "trim",
   model: ({ request }, next) => {

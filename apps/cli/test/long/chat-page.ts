@@ -1,5 +1,5 @@
-// A page in React, open in Chromium while its server ends in the middle of a reply: stopped as in a deploy (SIGTERM), or
-// killed (SIGKILL), and started again on the same port. Every word of the reply is shown once and the page is not
+// A page in React, open in Chromium while its server ends in the middle of a reply: stopped as in a deploy (SIGTERM),
+// or killed (SIGKILL), and started again on the same port. Every word of the reply is shown once and the page is not
 // reloaded. It prints the longest time in which the page did not change.
 //
 //   tsx --conditions=source apps/cli/test/long/chat-page.ts

@@ -1,6 +1,6 @@
-// The templates with a page in React: the page is built, used in Chromium, and open while its server is stopped (SIGTERM)
-// or killed (SIGKILL) in the middle of a reply. Every word is shown once, and the page is not reloaded. It prints the
-// longest time in which the page did not change.
+// The templates with a page in React: the page is built, used in Chromium, and open while its server is stopped
+// (SIGTERM) or killed (SIGKILL) in the middle of a reply. Every word is shown once, and the page is not reloaded. It
+// prints the longest time in which the page did not change.
 //
 //   tsx --conditions=source apps/cli/test/long/template-pages.ts react|hono|next
 //

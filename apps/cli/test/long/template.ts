@@ -1,4 +1,5 @@
-// The template `app` in Chromium: a message, an approval, a `kill -9` of the server while the page is open, and a reload.
+// The template `app` in Chromium: a message, an approval, a `kill -9` of the server while the page is open, and a
+// reload.
 //
 //   tsx --conditions=source apps/cli/test/long/template.ts [FOLDER]
 //

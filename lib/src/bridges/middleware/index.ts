@@ -1,5 +1,5 @@
-// Entry point `everturn/middleware`: ready-made middleware for `engine({ middleware })` and what is needed to write one,
-// traces as lines of JSON, and embeddings.
+// Entry point `everturn/middleware`: ready-made middleware for `engine({ middleware })` and what is needed to write
+// one, traces as lines of JSON, and embeddings.
 
 export type { Middleware, ModelCall, NextModel, NextTool, ToolInvocation } from "../../core/engine/internal.ts";
 export type { GuardVerdict } from "./guardrails.ts";

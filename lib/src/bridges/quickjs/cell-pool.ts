@@ -4,8 +4,8 @@
 //   A run waits for a permit of a `FairShare`, of which there are `size`. With the permit it gets an idle worker, or a
 //   new one. A worker runs one cell at a time. The worker of a run that exceeds its deadline, or whose turn is
 //   cancelled, is terminated: V8 stops WebAssembly at the next loop iteration or call, so the code of a cell cannot
-//   prevent it. The next run gets a new worker. Tenants get the permits round robin. Once cells of two tenants have run,
-//   a tenant cannot have all permits: the cells of one of them may all run until their deadline.
+//   prevent it. The next run gets a new worker. Tenants get the permits round robin. Once cells of two tenants have
+//   run, a tenant cannot have all permits: the cells of one of them may all run until their deadline.
 //     waiting -> starting (a new worker loads the interpreter) -> running -> result | deadline | aborted | worker ended
 //
 // Invariants

@@ -1,6 +1,6 @@
-// An engine from one name, `"openai:gpt-6.1-sol"`: the name of the provider selects the adapter. It is a function of its
-// own and not a form of `engine`, because it refers to every adapter: a program that builds its adapter itself does not
-// contain the others (docs/decisions/0069).
+// An engine from one name, `"openai:gpt-6.1-sol"`: the name of the provider selects the adapter. It is a function of
+// its own and not a form of `engine`, because it refers to every adapter: a program that builds its adapter itself does
+// not contain the others (docs/decisions/0069).
 
 import type { Adapter, Engine, EngineFields, NeededContext, Tool, TypedEngine } from "../engine/internal.ts";
 import type { CallerContext } from "../model/internal.ts";

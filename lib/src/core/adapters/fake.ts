@@ -118,7 +118,9 @@ export function says(text: string): { readonly type: "text"; readonly text: stri
   return { type: "text", text };
 }
 
-/** The step of a script in which the model calls a tool. Without `id` the call is `call_<n>`, as in {@link FakeStep}. */
+/**
+ * The step of a script in which the model calls a tool. Without `id` the call is `call_<n>`, as in {@link FakeStep}.
+ */
 export function calls(
   name: string,
   args: JsonObject = {},

@@ -78,8 +78,8 @@ export type ProviderProfile = KnownServer &
     /** Where the API lists MCP servers, and the sources of their tokens. Default: it calls none. */
     readonly mcp?: McpPlace & { readonly sources: { readonly [server: string]: KeySource } };
     /**
-     * Changes the encoded request of a server whose paths or bodies differ from the API. `model` is the requested model.
-     * Default: nothing is changed.
+     * Changes the encoded request of a server whose paths or bodies differ from the API. `model` is the requested
+     * model. Default: nothing is changed.
      */
     readonly rewrite?: (encoded: EncodedRequest, model: string) => EncodedRequest;
     /** The header for beta features, in lower case. Default: the provider has none. */

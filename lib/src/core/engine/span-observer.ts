@@ -1,5 +1,5 @@
-// The contract of span observers: `everturn/otel` and `everturn/middleware` follow the spans of the whole process with one
-// each. `telemetry.ts` calls them.
+// The contract of span observers: `everturn/otel` and `everturn/middleware` follow the spans of the whole process with
+// one each. `telemetry.ts` calls them.
 //
 // Life of a span
 //   start     the work begins. The observer returns its own object for the span, or `null` if it does not follow the

@@ -58,7 +58,9 @@ export class FairShare {
   readonly #capacity: Capacity;
   #held = 0;
   readonly #heldByKey = new Map<string, number>();
-  /** Keys with waiting requests, and how these are granted, in order. The key that was granted one last is at the end. */
+  /**
+   * Keys with waiting requests, and how these are granted, in order. The key that was granted one last is at the end.
+   */
   readonly #queues = new Map<string, Set<() => void>>();
   /** What `hold` has taken and may be evicted, by key, oldest first. */
   readonly #evictable = new Map<string, Set<Evictable>>();

@@ -1,6 +1,6 @@
 // Shares the ticks of the event loop between tenants. Work that occupies the event loop for a moment, such as the start
-// of a request, a slice of a large response or the end of a reply, is harmless alone; that of hundreds of clients of one
-// tenant, ready at the same time, would delay everything else until all of it is done.
+// of a request, a slice of a large response or the end of a reply, is harmless alone; that of hundreds of clients of
+// one tenant, ready at the same time, would delay everything else until all of it is done.
 //
 // `FairTicks` lets a tenant do `perTick` units of work in one tick of the event loop. Further units wait, in order,
 // for the next ticks. A tenant with less work never waits, however much work others have. A unit holds a permit from

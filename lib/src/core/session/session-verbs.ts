@@ -1,5 +1,5 @@
-// The verbs of sessions that the program keeps, as one value: `session` of the entry point `everturn`. Verbs of one name
-// (`step`, `streamStep`) exist without a session, too, and `continue` cannot be imported.
+// The verbs of sessions that the program keeps, as one value: `session` of the entry point `everturn`. Verbs of one
+// name (`step`, `streamStep`) exist without a session, too, and `continue` cannot be imported.
 
 import { decide, submitToolResult, submitToolResults } from "./answers.ts";
 import {

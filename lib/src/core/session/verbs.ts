@@ -82,8 +82,8 @@ export function streamStart<Context extends CallerContext>(
 }
 
 /**
- * Starts a session from text, a message, messages or a thread, or runs a session that waits for nothing. Throws `MisuseError`
- * if the session waits for something, `SessionError` if its status is `error`.
+ * Starts a session from text, a message, messages or a thread, or runs a session that waits for nothing. Throws
+ * `MisuseError` if the session waits for something, `SessionError` if its status is `error`.
  */
 export function start<Context extends CallerContext, Output = Json>(
   engine: Engine<Context>,

@@ -114,7 +114,9 @@ function joined(first: string, second: string): string {
 // The JSON texts of encoded lists, without the brackets.
 const listTexts = new WeakMap<readonly Json[], string>();
 
-/** The body as JSON text, as `JSON.stringify` writes it. The text of a list that an encoder has kept is not built again. */
+/**
+ * The body as JSON text, as `JSON.stringify` writes it. The text of a list that an encoder has kept is not built again.
+ */
 export function bodyText(body: JsonObject): string {
   const fields = Object.entries(body);
   if (!fields.some(([, value]) => Array.isArray(value) && listTexts.has(value))) return JSON.stringify(body);

@@ -60,7 +60,9 @@ export type CompactOptions = CompactionCallOptions & {
 
 /** Options of `undoCompaction`. */
 export type UndoCompactionOptions = CompactionCallOptions & {
-  /** The id of the frame to remove. If it is not the newest one, the call rejects with `conflict`. Default: the newest. */
+  /**
+   * The id of the frame to remove. If it is not the newest one, the call rejects with `conflict`. Default: the newest.
+   */
   readonly frame?: string;
 };
 

@@ -5,9 +5,9 @@
 //   A turn gets here in two ways. `drive`: a verb of this process has accepted it and claimed the lease in the same
 //   batch. `tryPickUp`: a worker, `recover` or a verb found an open turn that no process holds; the session is claimed
 //   (`session-claims.ts`). `#start` runs one session in the background: a `TurnDriver` for the open turn, then one for
-//   each turn that follows, under one lease each. Places are units of a `FairShare` by tenant (`maxActiveTurns`): a turn
-//   that finds no free place requests one, once for its session, and is tried when it gets it. The request only saves
-//   time: the turn is stored, and due for every worker. While writes are slow there are fewer places
+//   each turn that follows, under one lease each. Places are units of a `FairShare` by tenant (`maxActiveTurns`): a
+//   turn that finds no free place requests one, once for its session, and is tried when it gets it. The request only
+//   saves time: the turn is stored, and due for every worker. While writes are slow there are fewer places
 //   (`growing-lease.ts`), so that the process can commit and renew the turns that it has. Requests are granted again
 //   every renewal interval, because writes become faster without the end of a turn. A turn that may end its process, a
 //   suspect, is driven alone (`takeovers.ts`): it waits here until this process drives nothing else, and no other turn
@@ -240,9 +240,9 @@ export class ActiveTurns {
 
   /**
    * Drives a stored open turn if no process holds its session. Never rejects: the turn is accepted whether or not this
-   * process can drive it, and a worker finds it by its row in `work`. An error is recorded as the reason for leaving the
-   * turn, so that the result of a handle in this process rejects with it. If the process is closing, the turn is left
-   * to other processes.
+   * process can drive it, and a worker finds it by its row in `work`. An error is recorded as the reason for leaving
+   * the turn, so that the result of a handle in this process rejects with it. If the process is closing, the turn is
+   * left to other processes.
    */
   async driveStored({ key, turn, epoch }: StoredTurn, options: PickUpOptions = {}): Promise<boolean> {
     try {

@@ -158,7 +158,9 @@ export class LeaseHolder {
     }
   }
 
-  /** Returns whether a write extends the lease: a renewal does, and a commit half an interval after the last extension. */
+  /**
+   * Returns whether a write extends the lease: a renewal does, and a commit half an interval after the last extension.
+   */
   #isDue({ puts }: Changes, { wall, monotonic }: Instant): boolean {
     const { sentAt } = this.#lease;
     const halfMs = this.#nextInterval() / 2;

@@ -2,10 +2,10 @@
 //
 // Theory of operation
 //   `add` buffers the live events of all turns of this process. They are written together in one batch, `everyMs` after
-//   the first of them, or sooner when `bytes` characters per turn are buffered. The batch is not flushed to disk and not fenced
-//   by the lease, because a lost or superfluous piece is harmless: the stored event repeats the text. With many turns
-//   the interval grows to `turns / turnsPerMs`, which bounds the share of time that is spent on readers that may not
-//   exist. A commit removes the pieces that its events replace: `settle` before the batch, `dropped` after it.
+//   the first of them, or sooner when `bytes` characters per turn are buffered. The batch is not flushed to disk and
+//   not fenced by the lease, because a lost or superfluous piece is harmless: the stored event repeats the text. With
+//   many turns the interval grows to `turns / turnsPerMs`, which bounds the share of time that is spent on readers that
+//   may not exist. A commit removes the pieces that its events replace: `settle` before the batch, `dropped` after it.
 //
 // Invariants
 //   1. A write failure loses live text only; readers get it with the stored event.

@@ -29,7 +29,9 @@ import { readRecord } from "./replay-turn.ts";
 export type RebuiltRequest = {
   /** The request, before the middleware of the engine. */
   readonly request: ModelRequest;
-  /** The path and the body as the adapter sends them; `null`: it encodes no HTTP request, or the engine is not given. */
+  /**
+   * The path and the body as the adapter sends them; `null`: it encodes no HTTP request, or the engine is not given.
+   */
   readonly sent: Awaited<ReturnType<NonNullable<Adapter["encode"]>>> | null;
   /** The places at which the effect differs from the recorded one, for example `history.digest`. Empty: none. */
   readonly differences: readonly string[];

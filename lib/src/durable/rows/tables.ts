@@ -25,8 +25,8 @@ const currentTables = {
   /** The session row: the session without its messages. The tag is the version of the session. */
   sessions: session,
   /**
-   * Index of sessions by the time of their last change, for `list`. The steps of a turn do not move a session. The value
-   * is empty.
+   * Index of sessions by the time of their last change, for `list`. The steps of a turn do not move a session. The
+   * value is empty.
    */
   recent: [text("tenant"), integer("changed"), text("session")],
   /**
@@ -37,8 +37,8 @@ const currentTables = {
   /** Messages of the history, one row each, append-only. */
   entries: [...session, integer("position")],
   /**
-   * Frames, by the number of messages that they stand for in requests. They are entries beside the messages: the history
-   * stays whole.
+   * Frames, by the number of messages that they stand for in requests. They are entries beside the messages: the
+   * history stays whole.
    */
   frames: [...session, integer("position")],
   /** The lease of a session: which process may write to it. The tag is the fencing token, which never decreases. */

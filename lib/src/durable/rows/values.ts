@@ -69,7 +69,10 @@ const headFields = {
   sequence: fallback(number, 0),
   /** In milliseconds. */
   createdAt: fallback(number, 0),
-  /** When a verb changed the session, or a turn began, ended or was parked, in milliseconds; a step of a turn does not count. Also the key of the row in `recent`. */
+  /**
+   * When a verb changed the session, or a turn began, ended or was parked, in milliseconds; a step of a turn does not
+   * count. Also the key of the row in `recent`.
+   */
   changedAt: fallback(number, 0),
   /** The beginning of the first user message; `null`: there is none, or an older release created the session. */
   title: fallback(nullable(string), null),

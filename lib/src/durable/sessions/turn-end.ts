@@ -1,8 +1,8 @@
 // The result of a turn: waits until the turn has ended or is parked, whichever process drives it.
 //
 // Theory of operation
-//   The turn is read when this process no longer drives it, and again after each change of its session and whenever this
-//   process leaves a turn. Handles of one turn share each wait and the read after it: hundreds of readers would
+//   The turn is read when this process no longer drives it, and again after each change of its session and whenever
+//   this process leaves a turn. Handles of one turn share each wait and the read after it: hundreds of readers would
 //   otherwise read and parse a large result at the same time, and each would hold a copy.
 //
 // Invariant

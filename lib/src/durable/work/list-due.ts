@@ -1,13 +1,13 @@
 // Lists the sessions with due turns for `sweep`, page by page, without driving them. The rows of the index are examined
-// as by a worker (`due-turns.ts`): a row that is out of date is removed, and the row of a session that a process holds is
-// moved to the end of the lease. Otherwise sessions that run for a long time would be listed for ever where no worker
-// runs, because the renewal of a lease moves no row.
+// as by a worker (`due-turns.ts`): a row that is out of date is removed, and the row of a session that a process holds
+// is moved to the end of the lease. Otherwise sessions that run for a long time would be listed for ever where no
+// worker runs, because the renewal of a lease moves no row.
 //
 // Order
-//   The first page is a visit (`visit.ts`), which serves the tenants round robin, so that the backlog of one tenant does
-//   not delay the others. If it is full, there may be more sessions than the callers get on with, for example sessions
-//   that fail again and again, which stay due. So the pages after it follow the order of the index, from the cursor on,
-//   and half of the places of each belong to a visit.
+//   The first page is a visit (`visit.ts`), which serves the tenants round robin, so that the backlog of one tenant
+//   does not delay the others. If it is full, there may be more sessions than the callers get on with, for example
+//   sessions that fail again and again, which stay due. So the pages after it follow the order of the index, from the
+//   cursor on, and half of the places of each belong to a visit.
 //
 // Invariants
 //   1. Each session that is due during all pages is listed by one of them, whatever other sessions do. The pages end.

@@ -1,5 +1,5 @@
-// Reports engines whose turns nothing drives: this process does not have them, and their turns have been due for a while.
-// Without a report, such turns wait for ever in silence.
+// Reports engines whose turns nothing drives: this process does not have them, and their turns have been due for a
+// while. Without a report, such turns wait for ever in silence.
 
 import type { VerbContext } from "../drive/context.ts";
 

@@ -4,10 +4,10 @@
 // session is removed.
 //
 // Every turn and every session has a row in the index, whether or not a retention time is set, so that a retention time
-// that is set later applies to what exists. The row of a turn has the time at which the turn was accepted, and that of a
-// session the time of its creation, because deletion finds these rows by them. Whoever reads a row compares the end of
-// the turn, or the last change of the session, and moves the row there if that is later. So a session is examined once
-// in a retention time, and a change of a session moves no row.
+// that is set later applies to what exists. The row of a turn has the time at which the turn was accepted, and that of
+// a session the time of its creation, because deletion finds these rows by them. Whoever reads a row compares the end
+// of the turn, or the last change of the session, and moves the row there if that is later. So a session is examined
+// once in a retention time, and a change of a session moves no row.
 
 import type { VerbContext } from "../drive/context.ts";
 import type { SessionKey } from "../rows/session-key.ts";

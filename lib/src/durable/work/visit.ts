@@ -1,13 +1,13 @@
-// Visits the index of work (`rows/work.ts`): the one search for something to do. Workers, `sweep`, `recover` and `drive`
-// use it for every reason. A visit reads a few rows, whatever the backlog is.
+// Visits the index of work (`rows/work.ts`): the one search for something to do. Workers, `sweep`, `recover` and
+// `drive` use it for every reason. A visit reads a few rows, whatever the backlog is.
 //
 // Order of a visit
 //   The queues are served round robin, beginning after the queue that was served last. Within a queue the lanes are
 //   served round robin too, beginning after the lane that was served last; lanes whose rows are all due later are not
-//   visited (`lanes.ts`). A few rows of a lane are handled (`share`) before the next lane is served. Rounds are repeated
-//   until a round finds nothing to do. The rows of a lane are read page by page. Processes begin at a random place of a
-//   page, so that they do not all handle the same rows. When this process may handle no row of a page, a cursor moves to
-//   the next page; the number of rows that it skips is not limited.
+//   visited (`lanes.ts`). A few rows of a lane are handled (`share`) before the next lane is served. Rounds are
+//   repeated until a round finds nothing to do. The rows of a lane are read page by page. Processes begin at a random
+//   place of a page, so that they do not all handle the same rows. When this process may handle no row of a page, a
+//   cursor moves to the next page; the number of rows that it skips is not limited.
 //
 // Invariants
 //   1. A visit sees the rows that were due when it began, so it ends although work is added meanwhile.

@@ -50,7 +50,8 @@ const limitsMs = 1000;
 /** How often unused rows are collected and rollups folded, in milliseconds. */
 const collectMs = 60_000;
 /**
- * How many rows of one reason a visit handles, and how many pages it reads, at most. A visit also ends after `upkeepMs`.
+ * How many rows of one reason a visit handles, and how many pages it reads, at most. A visit also ends after
+ * `upkeepMs`.
  */
 const visitRows = 256;
 const visitPages = 64;

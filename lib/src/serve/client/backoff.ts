@@ -3,8 +3,8 @@
 // The delay before retry n (from 0) is random in the upper half of min(maxMs, baseMs * 2^n). The jitter keeps clients
 // that lost their connections at the same moment (a deploy) from reconnecting in the same moment. A `Retry-After` of
 // the server is a lower bound of the delay. A process that shuts down is replaced within seconds, so its rejections do
-// not double the delay: a client that had waited during a long shutdown would reconnect long after the start of the next
-// process.
+// not double the delay: a client that had waited during a long shutdown would reconnect long after the start of the
+// next process.
 
 import type { Clock } from "../../core/clock/clock.ts";
 import type { ClientRetry } from "./types.ts";

@@ -36,8 +36,8 @@ function world(agent: ReturnType<typeof engine>) {
 }
 
 /**
- * A client of a handler in this process. `cut` ends all its connections. `paths`: of the requests, in order; `statuses`:
- * of the responses.
+ * A client of a handler in this process. `cut` ends all its connections. `paths`: of the requests, in order;
+ * `statuses`: of the responses.
  */
 function clientOf(sessions: Runtime) {
   const handler = createHandler({ sessions, auth: "none" });

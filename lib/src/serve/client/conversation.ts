@@ -49,8 +49,8 @@ export type ConversationOptions = {
 export type ConversationSnapshot = {
   /**
    * `live`: what is shown is the session as the server has it; a session that does not exist yet is an empty
-   * conversation, which the first message starts. `reconnecting`: the server cannot be reached, see `error`. `gone`: the
-   * session was deleted; `reconnect` looks again. `idle`: there is no subscriber.
+   * conversation, which the first message starts. `reconnecting`: the server cannot be reached, see `error`. `gone`:
+   * the session was deleted; `reconnect` looks again. `idle`: there is no subscriber.
    */
   readonly connection: "idle" | "loading" | "live" | "reconnecting" | "gone";
   /** Why the store is reconnecting; otherwise `null`. */
@@ -81,8 +81,8 @@ export type Conversation = {
   /** What the conversation shows now: the same object until something changes. */
   readonly snapshot: () => ConversationSnapshot;
   /**
-   * Sends a user message. An open turn gets it at its next checkpoint. A session that has failed is made usable first; one
-   * that does not exist is started.
+   * Sends a user message. An open turn gets it at its next checkpoint. A session that has failed is made usable first;
+   * one that does not exist is started.
    */
   readonly send: (message: string) => Promise<ClientTurn>;
   /** Decides a call of `pending`. Refused with `call_changed` if the call is no longer the one that was shown. */

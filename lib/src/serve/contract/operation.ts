@@ -45,7 +45,8 @@ export type Scope = (typeof scopes)[number];
 
 /**
  * The scope that an operation needs. `answer`: `write` or `decide`, by what is answered; the request needs one of them,
- * and the verb checks which (serve/http/session-rights.ts). `open`: none, because the operation needs no authentication.
+ * and the verb checks which (serve/http/session-rights.ts). `open`: none, because the operation needs no
+ * authentication.
  */
 export type OperationScope = Scope | "answer" | "open";
 

@@ -115,9 +115,9 @@ export const sessionOperations = {
     answers: nothing({ 204: "The session is deleted." }),
   }),
   /**
-   * Creates a session with the messages of this one, or with the first `at` messages, and returns its id. `redo`: the id
-   * of a call of the last copied message, which waits in the copy: `decide` runs it, with other arguments if given, and
-   * `submitToolResults` gives it another result.
+   * Creates a session with the messages of this one, or with the first `at` messages, and returns its id. `redo`: the
+   * id of a call of the last copied message, which waits in the copy: `decide` runs it, with other arguments if given,
+   * and `submitToolResults` gives it another result.
    */
   fork: post("/sessions/{id}/fork", {
     operationId: "forkSession",

@@ -128,8 +128,8 @@ export const turnOperations = {
       }),
   }),
   /**
-   * Cancels the open turn. `stored` means that no process drives the turn at the moment; the next one ends it. Without a
-   * `turnId` the open turn is cancelled, and the request is not retried.
+   * Cancels the open turn. `stored` means that no process drives the turn at the moment; the next one ends it. Without
+   * a `turnId` the open turn is cancelled, and the request is not retried.
    */
   cancel: post("/sessions/{id}/cancel", {
     route: "verb",

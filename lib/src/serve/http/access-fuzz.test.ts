@@ -163,7 +163,10 @@ async function play(requests: readonly Sent[], settings: WorldSettings): Promise
 
 type Answer = Awaited<ReturnType<Awaited<ReturnType<typeof accessWorld>>["send"]>>;
 
-/** The stream of a chat without an open turn is 204 for every caller, and a chat that a caller may not read is a new one. */
+/**
+ * The stream of a chat without an open turn is 204 for every caller, and a chat that a caller may not read is a new
+ * one.
+ */
 function isEmptyAnswer(request: Sent, answer: Answer): boolean {
   return request.action.need === "read" && (answer.status === 204 || hidesSession(request, answer));
 }

@@ -75,8 +75,8 @@ const adminKeys: readonly MatrixKey[] = [["read"], ["admin"], ["admin", "read"],
 const keys = [...tenantKeys, ...adminKeys];
 
 /**
- * The keys with which a row is tried: each eighth one, another eighth for each next row, so that every key and every row
- * is tried. `EVERTURN_ACCESS=all` (the part `access` of `npm run test:long`): all.
+ * The keys with which a row is tried: each eighth one, another eighth for each next row, so that every key and every
+ * row is tried. `EVERTURN_ACCESS=all` (the part `access` of `npm run test:long`): all.
  */
 function keysOfRow(index: number): readonly MatrixKey[] {
   if (process.env["EVERTURN_ACCESS"] === "all") return keys;

@@ -1,13 +1,13 @@
-// Who may do what: the sessions of a tenant as one caller may use them (law A2). The right that a verb needs follows from
-// the row of its operation (serve/contract); this file has the verbs that need more. access-rules.ts evaluates the rules `owns` and `decide` of the handler, and session-rights.ts the rights to a
-// session. Nothing else evaluates them.
+// Who may do what: the sessions of a tenant as one caller may use them (law A2). The right that a verb needs follows
+// from the row of its operation (serve/contract); this file has the verbs that need more. access-rules.ts evaluates the
+// rules `owns` and `decide` of the handler, and session-rights.ts the rights to a session. Nothing else evaluates them.
 //
 // Theory of operation
 //   Routes and dialects get no `Runtime`. They get `CallerSessions` and `CallerInspection`: the same verbs, each of
 //   which first finds out what the caller may do with the session of its id. A route cannot forget the check, because
-//   it cannot reach a session without it, and a new verb of the runtime is a compile error here until a row or this file
-//   declares its right. Verbs that concern other callers or all tenants (`sweep`, sums over all tenants) are part of neither;
-//   routes of operators use the runtime and the inspection.
+//   it cannot reach a session without it, and a new verb of the runtime is a compile error here until a row or this
+//   file declares its right. Verbs that concern other callers or all tenants (`sweep`, sums over all tenants) are part
+//   of neither; routes of operators use the runtime and the inspection.
 //
 //   right    who has it                                                        what it allows
 //   own      the owner of the session, and who `owns` names                    everything except decisions
@@ -230,7 +230,10 @@ function answeringVerbs(rights: SessionRights) {
   } satisfies Partial<CallerSessions>;
 }
 
-/** The verbs that need the right `read`, and are no promise or no operation. Invalid options are misuse at the call, as without rules. */
+/**
+ * The verbs that need the right `read`, and are no promise or no operation. Invalid options are misuse at the call, as
+ * without rules.
+ */
 function readingVerbs(rights: SessionRights, ofCaller: Runtime) {
   return {
     exported: async (id, ...rest) => (await rights.reading(id)).exported(id, ...rest),

@@ -1,5 +1,5 @@
-// API keys that are stored: created, rotated and revoked while processes run (`everturn keys`, the routes of
-// admins), and the end of the open streams of a revoked key. The keys of a list in `auth` are configuration and need a restart.
+// API keys that are stored: created, rotated and revoked while processes run (`everturn keys`, the routes of admins),
+// and the end of the open streams of a revoked key. The keys of a list in `auth` are configuration and need a restart.
 //
 // A token is `evk_`, the id of the key and a secret of 256 random bits. The storage has the SHA-256 of the secret:
 // random secrets cannot be guessed from it, so no slow hash is needed. The id selects the row, and the digests are

@@ -1,4 +1,5 @@
-// What a program hears without any option: failed turns, refused requests, internal errors and engines that nothing has.
+// What a program hears without any option: failed turns, refused requests, internal errors and engines that nothing
+// has.
 
 import { engine, fake } from "everturn";
 import { createHandler } from "everturn/http";

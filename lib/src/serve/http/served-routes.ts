@@ -1,5 +1,5 @@
-// The routes that a handler serves: those of the API that its options switch on, those of dialects, and the document that
-// describes them.
+// The routes that a handler serves: those of the API that its options switch on, those of dialects, and the document
+// that describes them.
 
 import type { Inspection } from "../inspect/internal.ts";
 import type { ServedRoute } from "./dialect.ts";

@@ -1,5 +1,5 @@
-// Operations and routes that declare nothing about what they use: the handler bounds the pages that they hold in memory,
-// and their implementations cannot acquire or release a permit.
+// Operations and routes that declare nothing about what they use: the handler bounds the pages that they hold in
+// memory, and their implementations cannot acquire or release a permit.
 
 import type { OperationCall } from "./routes/operation-route.ts";
 import type { PermittedCall, Route, RouteCall } from "./routes/route.ts";

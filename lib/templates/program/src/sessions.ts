@@ -17,7 +17,8 @@ function open() {
   const shutdown = new AbortController();
   const handler = createHandler({
     sessions,
-    // One user on a machine of their own. Before you deploy: a function that returns who sends a request, and your hosts.
+    // One user on a machine of their own. Before you deploy: a function that returns who sends a request, and your
+    // hosts.
     auth: "none",
     hosts: ["localhost", "127.0.0.1"],
     basePath: "/api",

@@ -1,5 +1,5 @@
-// The Request tab: the request of a model call as it was sent, compared with the recorded digests, and what is new since
-// the step before.
+// The Request tab: the request of a model call as it was sent, compared with the recorded digests, and what is new
+// since the step before.
 
 import type { Flow } from "../flow.ts";
 import type { Page } from "playwright-core";

@@ -1,5 +1,5 @@
-// Edit and run again: a step of a session with another message, prompt, tool set, argument or result, in a fork, side by
-// side with the original.
+// Edit and run again: a step of a session with another message, prompt, tool set, argument or result, in a fork, side
+// by side with the original.
 
 import type { Flow } from "../flow.ts";
 import type { Page } from "playwright-core";

@@ -79,8 +79,8 @@ export type Adapter = {
   readonly countTokens?: (request: ModelRequest, call: AdapterCall) => Promise<number>;
   /**
    * Returns the path and the JSON body that `stream` would send for a request, without headers and keys. Performs no
-   * I/O. Throws like `stream` for a request that the provider cannot express. Absent or `null`: the adapter sends no such
-   * request.
+   * I/O. Throws like `stream` for a request that the provider cannot express. Absent or `null`: the adapter sends no
+   * such request.
    */
   readonly encode?: (request: ModelRequest) => Promise<{ readonly path: string; readonly body: JsonObject } | null>;
   /** Stops work that `stream` reported with `onReference`. Best effort: a rejection is ignored. */

@@ -255,7 +255,9 @@ function joined(chunks: readonly Uint8Array[], length: number): Uint8Array {
   return bytes;
 }
 
-/** The headers of a response from names and values that alternate. Values of equal names are joined, as in `Headers`. */
+/**
+ * The headers of a response from names and values that alternate. Values of equal names are joined, as in `Headers`.
+ */
 function receivedHeaders(raw: readonly Uint8Array[]): ResponseHeaders {
   const values = new Map<string, string>();
   for (let index = 0; index + 1 < raw.length; index += 2) {

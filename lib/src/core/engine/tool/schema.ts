@@ -100,8 +100,8 @@ function notASchema(schema: unknown): string {
 }
 
 /**
- * The JSON Schema of a Standard Schema; `undefined`: the library cannot convert it. Throws `MisuseError` for a type that
- * JSON does not have, such as a date, and names the field.
+ * The JSON Schema of a Standard Schema; `undefined`: the library cannot convert it. Throws `MisuseError` for a type
+ * that JSON does not have, such as a date, and names the field.
  */
 function convertedSchema(schema: StandardSchema, what: string): unknown {
   try {
@@ -123,7 +123,10 @@ function inputSchema(schema: StandardSchema): unknown {
   return schema["~standard"].jsonSchema?.input({ target: "draft-2020-12" });
 }
 
-/** The path of the first field whose schema alone cannot be converted. Zod has the fields in `shape`, Valibot in `entries`. */
+/**
+ * The path of the first field whose schema alone cannot be converted. Zod has the fields in `shape`, Valibot in
+ * `entries`.
+ */
 function unconvertiblePath(schema: StandardSchema): readonly string[] {
   const shape = Reflect.get(schema, "shape") ?? Reflect.get(schema, "entries");
   if (!isObject(shape)) return [];

@@ -1,5 +1,5 @@
-// Effects and responses: the interface between the pure kernel and the host that performs I/O, and the form of the ids of
-// effects.
+// Effects and responses: the interface between the pure kernel and the host that performs I/O, and the form of the ids
+// of effects.
 //
 // An effect is an order to the host and is small: it names its subject (an environment by digest, a history by length
 // and digest, a cell by id) instead of containing it. Its canonical JSON is a journal row, so its size is what every

@@ -18,7 +18,10 @@ import { completeResponse } from "./read-response.ts";
 import { advance, cancelTurn, failTurn, responseStatus, startTurn } from "./reducer.ts";
 import { cellCalls, isSameBatch, pendingEffects, storableTurn } from "./turn.ts";
 
-/** A notice, or an effect to perform. A model call and a compaction carry their request, a code cell the calls it made so far. */
+/**
+ * A notice, or an effect to perform. A model call and a compaction carry their request, a code cell the calls it made
+ * so far.
+ */
 export type Polled<P extends TurnProtocol = TurnProtocol> =
   | Notice<P>
   | Exclude<Effect, CallModel | Compact | RunCode>

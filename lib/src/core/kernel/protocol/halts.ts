@@ -36,7 +36,9 @@ export function haltOf({ call, result }: CompletedToolCall): TurnOutcome | null 
   }
 }
 
-/** The outcome of a control value: finish the turn with a value, fail it, or hand it off. `null`: the turn continues. */
+/**
+ * The outcome of a control value: finish the turn with a value, fail it, or hand it off. `null`: the turn continues.
+ */
 function controlOf(
   call: ToolCall,
   control: NonNullable<Extract<ToolReturned["outcome"], { type: "success" }>["control"]>,

@@ -54,7 +54,9 @@ const contextWindowFields = {
   frame: fallback(nullable(frameShape), null),
   /** Long tool results before this position are sent shortened. It moves in rare, large steps. */
   prunedBefore: fallback(count, 0),
-  /** The tokens of the newest request; `null`: there was none since a frame or pruning changed what requests contain. */
+  /**
+   * The tokens of the newest request; `null`: there was none since a frame or pruning changed what requests contain.
+   */
   count: fallback(nullable(tokenCountShape), null),
   /** The tokens of the newest counted request, divided by their estimate. Later estimates are multiplied by it. */
   ratio: fallback(number, 1),

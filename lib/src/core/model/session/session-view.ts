@@ -103,8 +103,8 @@ export type SessionSummary = {
   /** In milliseconds since 1970-01-01 UTC. */
   readonly createdAt: number;
   /**
-   * The time of the last change, in milliseconds since 1970-01-01 UTC: a verb changed the session, or a turn began, ended
-   * or was parked. The steps of a turn do not count.
+   * The time of the last change, in milliseconds since 1970-01-01 UTC: a verb changed the session, or a turn began,
+   * ended or was parked. The steps of a turn do not count.
    */
   readonly changedAt: number;
 };

@@ -260,8 +260,9 @@ const runEvents = {
    */
   compaction_started: { frameId: required(string), from: required(count), to: required(count) },
   /**
-   * The compaction ended. `summarized`: requests contain the summary, which is the `summary` of the frame. `left_out`: no
-   * summary could be made, and requests leave the messages out. `failed`: there is no frame; long results are shortened.
+   * The compaction ended. `summarized`: requests contain the summary, which is the `summary` of the frame. `left_out`:
+   * no summary could be made, and requests leave the messages out. `failed`: there is no frame; long results are
+   * shortened.
    */
   compaction_ended: {
     frameId: required(string),

@@ -86,8 +86,8 @@ const limitFields = {
 type PinnedLimits = Infer<typeof limitFields>;
 
 /**
- * The policy of the machine, without the parts that belong to the protocol. Context limits are absent if there are none:
- * the configuration is stored as it is, and releases before format 5 refuse the field.
+ * The policy of the machine, without the parts that belong to the protocol. Context limits are absent if there are
+ * none: the configuration is stored as it is, and releases before format 5 refuse the field.
  */
 type PinnedPolicy = Omit<TurnPolicy, "autonomous" | "stopAfter" | "termination" | "context"> & {
   readonly context?: ContextLimits;

@@ -35,8 +35,8 @@ import { messageRecords, SearchIndex } from "./search.ts";
 export type PostgresStorage = HostStorage &
   Closeable & {
     /**
-     * Connects and creates or migrates the tables now instead of with the first operation. Rejects with `RuntimeError` if
-     * that fails.
+     * Connects and creates or migrates the tables now instead of with the first operation. Rejects with `RuntimeError`
+     * if that fails.
      */
     readonly open: () => Promise<PostgresInfo>;
     /** Sends pending notifications and closes all connections that the storage opened. Later operations reject. */

@@ -75,7 +75,10 @@ function following(table: TableName, last: Key): readonly Query[] {
   return last.map((after, length): Query => ({ table, prefix: last.slice(0, length), after, ...page })).toReversed();
 }
 
-/** Open turns, unless they wait for a limit. Those of releases without a time are due at once. A row that names no engine is left out. */
+/**
+ * Open turns, unless they wait for a limit. Those of releases without a time are due at once. A row that names no
+ * engine is left out.
+ */
 function openTurnWork(row: DataRow): readonly IndexRow[] {
   const { engine, due, limit } = row.data;
   if (typeof engine !== "string" || (isObject(limit) && limit["type"] === "waiting")) return [];

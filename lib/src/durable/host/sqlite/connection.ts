@@ -16,8 +16,8 @@
 //
 // Pages
 //   A step of a turn adds a few short rows to several tables and their indexes, and SQLite writes every page that a
-//   commit touches as a whole. A new file therefore has small pages: a step writes less than half of the bytes. Existing
-//   files keep their pages.
+//   commit touches as a whole. A new file therefore has small pages: a step writes less than half of the bytes.
+//   Existing files keep their pages.
 //
 // Invariants
 //   1. One call of `write` is one transaction. A batch in it sees the rows that the batches before it wrote.
@@ -61,7 +61,9 @@ const indexedByWrite = 10;
 
 /** The pages of a new file, in bytes. */
 const pageBytes = 512;
-/** How large the WAL grows before its pages are moved into the database file. SQLite's default is 1000 pages of 4 KiB. */
+/**
+ * How large the WAL grows before its pages are moved into the database file. SQLite's default is 1000 pages of 4 KiB.
+ */
 const checkpointBytes = 4_096_000;
 
 export class SqliteConnection {

@@ -241,7 +241,10 @@ function parseIfJson(text: string): Json {
   }
 }
 
-/** Is this the answer to a call of an unknown tool? A turn has no event for it: a reader of the stream sees that it did not run. */
+/**
+ * Is this the answer to a call of an unknown tool? A turn has no event for it: a reader of the stream sees that it did
+ * not run.
+ */
 function isUnknownTool(content: ToolMessage["content"]): boolean {
   return errorMessageOf(content).startsWith(unknownToolText(""));
 }

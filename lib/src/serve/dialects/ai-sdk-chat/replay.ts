@@ -59,7 +59,8 @@ export function requestChunks(parts: UiMessage["parts"]): readonly UiChunk[] {
 }
 
 /**
- * The chunks that bring a new call to the state of the part. The SDK derives the state from them: input, then output. A call that is approved is sent as running: a request without a response would ask the user again.
+ * The chunks that bring a new call to the state of the part. The SDK derives the state from them: input, then output. A
+ * call that is approved is sent as running: a request without a response would ask the user again.
  */
 function toolChunks(part: UiToolPart): readonly UiChunk[] {
   const { toolCallId, input, toolMetadata, providerExecuted } = part;

@@ -53,7 +53,8 @@ function operation({ path, operationId, summary, scope, query, body, keyed, answ
   return {
     operationId,
     summary,
-    // OpenAPI 3.1: the names beside a scheme of the type `http` are the roles that it needs. Each entry is an alternative.
+    // OpenAPI 3.1: the names beside a scheme of the type `http` are the roles that it needs. Each entry is an
+    // alternative.
     security: scopesOf(scope).map((name) => ({ bearer: [name] })),
     parameters: [...pathParameters, ...queryParameters, ...headerParameters],
     ...(body === null ? {} : { requestBody: { content: { "application/json": { schema: body } } } }),

@@ -31,8 +31,8 @@ type Returned = {
 export type StreamedTurn = { readonly turn: TurnHandle; readonly stream: Streamed };
 
 /**
- * A run without a session: a permit of the open turns until its response has ended, and if that is a stream (`streams`),
- * one of the streams. A run that declares none and returns a stream is an error.
+ * A run without a session: a permit of the open turns until its response has ended, and if that is a stream
+ * (`streams`), one of the streams. A run that declares none and returns a stream is an error.
  */
 type Run = { readonly streams: boolean; readonly start: () => Promise<Response | Streamed> };
 

@@ -1,6 +1,6 @@
-// Exports a turn as one JSON value, and shows the requests of its model calls. The record is read and sent a page at a time, whatever its length. It is exact, so
-// that it can be replayed: it contains the caller's context and the messages of providers. Only the redaction hook of
-// the program is applied (place `record`).
+// Exports a turn as one JSON value, and shows the requests of its model calls. The record is read and sent a page at a
+// time, whatever its length. It is exact, so that it can be replayed: it contains the caller's context and the messages
+// of providers. Only the redaction hook of the program is applied (place `record`).
 
 import type { recordOperations } from "../../contract/internal.ts";
 import type { TurnRecordPart } from "../../inspect/internal.ts";

@@ -145,8 +145,8 @@ export async function cancelResponse(call: PermittedCall, cancelled: Promise<Can
 
 /**
  * Waits up to `ms` milliseconds for a result. Returns `null` when the time is over, the process shuts down or the
- * client disconnects, and rejects with 401 when the key of the request is not valid any more. Releases the permit of the `requests` limit first, because a waiting request costs no processing
- * time.
+ * client disconnects, and rejects with 401 when the key of the request is not valid any more. Releases the permit of
+ * the `requests` limit first, because a waiting request costs no processing time.
  */
 async function waitForResult<T>(
   { server: { shutdownSignal, clock }, request, validity: { ended }, releaseRequestPermit }: PermittedCall,

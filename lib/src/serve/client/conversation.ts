@@ -23,15 +23,14 @@ import type {
   Message,
   PendingToolCall,
   SessionView,
-  TurnEvent,
   TurnSnapshot,
 } from "../../core/model/internal.ts";
+import type { FollowState } from "./session-follower.ts";
 import type { ClientTurn, Decision, EverturnClient } from "./types.ts";
 
 import { systemClock } from "../../core/clock/clock.ts";
-import { TurnView } from "../../core/model/internal.ts";
 import { recoverFailed } from "../contract/internal.ts";
-import { isNotFound } from "./errors.ts";
+import { SessionFollower } from "./session-follower.ts";
 
 /** Options of {@link conversation}. */
 export type ConversationOptions = {
@@ -101,17 +100,10 @@ export type Conversation = {
 export function conversation(client: EverturnClient, id: string, options: ConversationOptions = {}): Conversation {
   const { messages: limit, retryMs = 2000, clock = systemClock } = options;
   const listeners = new Set<() => void>();
-  let session: SessionView | null = null;
-  /** The open turn, and the cursor of the last event of it; `null`: none is open. */
-  let open: { readonly turnId: string; readonly view: TurnView; cursor: string | null } | null = null;
-  let connection: ConversationSnapshot["connection"] = "idle";
-  let error: Error | null = null;
   let snapshot: ConversationSnapshot | null = null;
   let following: AbortController | null = null;
-  /** The cursor of the last event of the session that was read; `null`: none was. */
-  let position: string | null = null;
 
-  const change = (): void => {
+  const onChange = (): void => {
     snapshot = null;
     // Those of this moment: a subscriber that ends its subscription and subscribes again is not called twice.
     const subscribers = [...listeners];
@@ -126,86 +118,14 @@ export function conversation(client: EverturnClient, id: string, options: Conver
       }
     }
   };
-
-  /** Follows the session until the signal aborts. */
-  const follow = async (signal: AbortSignal): Promise<void> => {
-    while (!signal.aborted) {
-      try {
-        const read: SessionView | null = await client.get(id, {
-          signal,
-          ...(limit === undefined ? {} : { messages: limit }),
-        });
-        if (signal.aborted) return;
-        const turn = read?.openTurn ?? null;
-        const isGone = read === null && (session !== null || connection === "gone");
-        [session, error, connection] = [read, null, isGone ? "gone" : "live"];
-        if (turn === null) open = null;
-        else if (turn.turnId !== open?.turnId) open = { turnId: turn.turnId, view: new TurnView(), cursor: null };
-        if (read === null) position = null;
-        change();
-        if (read === null) return;
-        if (open !== null) await readTurn(open, turn?.status === "parked", signal);
-        else {
-          position ??= await lastCursor(read, signal);
-          await nextEvent(({ type }) => type === "turn_started", signal);
-        }
-      } catch (thrown) {
-        if (signal.aborted) return;
-        [error, connection] = [thrown instanceof Error ? thrown : new Error(String(thrown)), "reconnecting"];
-        change();
-        await clock.sleep(retryMs, signal).catch(() => undefined);
-      }
-    }
-  };
-
-  /** Reads the events of the open turn. The stream of a turn that is parked ends before the turn does. */
-  const readTurn = async (turn: NonNullable<typeof open>, isParked: boolean, signal: AbortSignal): Promise<void> => {
-    const after = turn.cursor === null ? {} : { after: turn.cursor };
-    for await (const event of client.events(id, { turnId: turn.turnId, follow: !isParked, signal, ...after })) {
-      turn.cursor = position = event.cursor;
-      turn.view.add(event);
-      change();
-    }
-    if (turn.view.snapshot.result !== null) return;
-    if (isParked) await nextEvent(() => true, signal);
-    else await clock.sleep(retryMs, signal);
-  };
-
-  /**
-   * The cursor of the last event of the newest turn; `null`: no turn of this session has ended, or its events have
-   * expired.
-   */
-  const lastCursor = async ({ session: { lastRun } }: SessionView, signal: AbortSignal): Promise<string | null> => {
-    const turnId = lastRun?.turnId ?? null;
-    let cursor: string | null = null;
-    if (turnId === null) return null;
-    try {
-      for await (const event of client.events(id, { turnId, follow: false, signal })) ({ cursor } = event);
-    } catch (thrown) {
-      // A fork has the result of the last turn of its original, which has no events here.
-      if (!isNotFound(thrown)) throw thrown;
-    }
-    return cursor;
-  };
-
-  /**
-   * Waits for an event after those that were read. An event of a turn that has ended meanwhile is read once: the next
-   * call waits for one after it.
-   */
-  const nextEvent = async (isAwaited: (event: TurnEvent) => boolean, signal: AbortSignal): Promise<void> => {
-    const after = position === null ? {} : { after: position };
-    for await (const { event, cursor } of client.events(id, { signal, ...after })) {
-      position = cursor;
-      if (isAwaited(event)) return;
-    }
-  };
+  const follower = new SessionFollower({ client, id, limit, retryMs, clock, onChange });
 
   const reconnect = (): void => {
     following?.abort();
     following = null;
     if (listeners.size === 0) return;
     following = new AbortController();
-    void follow(following.signal);
+    void follower.follow(following.signal);
   };
 
   /**
@@ -216,7 +136,7 @@ export function conversation(client: EverturnClient, id: string, options: Conver
     try {
       return await verb();
     } finally {
-      if (open === null) reconnect();
+      if (follower.openTurnId === null) reconnect();
     }
   };
 
@@ -227,23 +147,25 @@ export function conversation(client: EverturnClient, id: string, options: Conver
       const listener = (): void => changed();
       listeners.add(listener);
       if (following === null) {
-        [connection, snapshot] = ["loading", null];
+        follower.mark("loading");
+        snapshot = null;
         reconnect();
       }
       return () => {
         listeners.delete(listener);
         if (listeners.size > 0) return;
-        [connection, error, snapshot] = ["idle", null, null];
+        follower.mark("idle");
+        snapshot = null;
         reconnect();
       };
     },
     snapshot: () => {
-      snapshot ??= snapshotOf({ connection, error, session, turn: open?.view.snapshot ?? null });
+      snapshot ??= snapshotOf(follower.state);
       return snapshot;
     },
     send: (message) =>
       act(async () => {
-        const read = session ?? (await client.get(id, { messages: 0 }));
+        const read = follower.state.session ?? (await client.get(id, { messages: 0 }));
         // The message would steer the turn, which no process drives.
         if (read?.openTurn?.status === "parked") await client.recover(id);
         if (read === null) return client.start(message, { id });
@@ -252,7 +174,7 @@ export function conversation(client: EverturnClient, id: string, options: Conver
     decide: ({ id: toolCallId, digest }, decision) => act(() => client.decide(id, toolCallId, { ...decision, digest })),
     answer: (answer, call) =>
       act(() => {
-        const asked = call ?? pendingOf(session).find(({ reason }) => reason === "question");
+        const asked = call ?? pendingOf(follower.state.session).find(({ reason }) => reason === "question");
         if (asked !== undefined) return client.submitToolResults(id, [[asked.id, answer]]);
         return client.reply(id, typeof answer === "string" ? answer : JSON.stringify(answer));
       }),
@@ -260,7 +182,8 @@ export function conversation(client: EverturnClient, id: string, options: Conver
       await client.steer(id, message);
     },
     stop: () => {
-      return client.cancel(id, open === null ? {} : { turnId: open.turnId });
+      const turnId = follower.openTurnId;
+      return client.cancel(id, turnId === null ? {} : { turnId });
     },
     reconnect,
   };
@@ -270,9 +193,7 @@ function pendingOf(session: SessionView | null): readonly PendingToolCall[] {
   return session?.session.pendingToolCalls.filter(({ decision }) => decision === null) ?? [];
 }
 
-function snapshotOf(
-  shown: Pick<ConversationSnapshot, "connection" | "error" | "session" | "turn">,
-): ConversationSnapshot {
+function snapshotOf(shown: FollowState): ConversationSnapshot {
   const { session, turn } = shown;
   const committed = session?.session.thread.messages ?? [];
   const openTurn = turn === null ? null : (session?.openTurn ?? null);

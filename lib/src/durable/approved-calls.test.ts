@@ -656,3 +656,71 @@ test("an approved call of a session in memory runs with tools of the run", async
   const { session: after } = await reply(agent, decided, "And?", { tools: [pay] });
   expect([after.status, ran]).toEqual(["completed", [{ euros: 5 }]]);
 });
+
+describe("a second decision about a call", () => {
+  const second = { type: "deny", reason: "no", by: "Bea" } as const;
+
+  async function refusalOf(decision: Promise<unknown>): Promise<string> {
+    return decision.then(
+      () => "accepted",
+      (error: unknown) => (error instanceof Error ? error.message : String(error)),
+    );
+  }
+
+  test("names who has decided while the turn runs, and does not tell to cancel it", async () => {
+    let finish = (): void => undefined;
+    const finished = new Promise<void>((resolve) => (finish = resolve));
+    const slow = tool({
+      name: "pay",
+      description: "Pays.",
+      schema: anything,
+      needsApproval: true,
+      handler: async () => {
+        await finished;
+        return "paid";
+      },
+    });
+    const agent = engine({
+      adapter: fake({ scripts: [calls("pay", {}), says("Done.")] }),
+      model: "fake:m",
+      tools: [slow],
+    });
+    const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
+    await (
+      await sessions.start("Pay.", { id: "s" })
+    ).result;
+    const turn = await sessions.decide("s", "call_1", { type: "approve", by: "Ada" });
+    const refusal = await refusalOf(sessions.decide("s", "call_1", second));
+    expect(refusal).toContain('the call "call_1" was approved already by Ada, and your answer was not recorded');
+    expect(refusal).toContain(turn.turnId);
+    expect(refusal).not.toContain("cancel");
+    finish();
+    await turn.result;
+    expect(await refusalOf(sessions.decide("s", "call_1", second))).toContain("no call waits for an answer any more");
+    await sessions.close();
+  });
+
+  test("names who has decided while other calls wait", async () => {
+    const { tool: pay } = payment();
+    const script = [...calls("pay", {}, "a"), ...calls("pay", {}, "b")];
+    const agent = engine({ adapter: fake({ scripts: [script, says("Done.")] }), model: "fake:m", tools: [pay] });
+    const { session: waits } = await start(agent, "Pay.");
+    const decided = await decide(agent, waits, "a", { type: "deny", by: "Ada" });
+    expect(await refusalOf(decide(agent, decided, "a", second))).toContain('the call "a" was denied already by Ada');
+  });
+
+  test("an unknown field is refused with all fields that a decision may have", async () => {
+    const { tool: pay } = payment();
+    const agent = engine({ adapter: fake({ script: calls("pay", {}) }), model: "fake:m", tools: [pay] });
+    const { session: waits } = await start(agent, "Pay.");
+    const misspelt: object = { argumnets: {} };
+    const approval = { type: "approve", ...misspelt } as const;
+    const denial = { type: "deny", ...misspelt } as const;
+    expect(await refusalOf(decide(agent, waits, "call_1", approval))).toContain(
+      "the fields are type, arguments, by, digest",
+    );
+    expect(await refusalOf(decide(agent, waits, "call_1", denial))).toContain(
+      "the fields are type, reason, by, digest",
+    );
+  });
+});

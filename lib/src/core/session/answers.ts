@@ -50,7 +50,6 @@ import {
 } from "../model/internal.ts";
 import {
   boolean,
-  decisionShape,
   fallback,
   isPlainObject,
   json,
@@ -62,6 +61,7 @@ import {
   readOrNull,
   required,
   string,
+  variant,
 } from "../model/parse/reading.ts";
 import { checkStatus, isOpen } from "./preconditions.ts";
 import { withQuestion, nextQuestion } from "./project.ts";
@@ -235,22 +235,39 @@ async function checkArguments(tool: CheckableTool, args: JsonObject | null): Pro
   throw invalidArgument(`decide: the arguments for ${tool.name} are invalid: ${where}`, ["arguments"]);
 }
 
-/**
- * Reads a decision of the caller and fills in defaults. Throws `MisuseError` if it is invalid, or of the internal type
- * `forward`.
- */
+const digest = optional(string);
+
+/** What a caller may say. `forward` is a decision that only the runtime builds. */
+const decisionInputShape = variant("type", {
+  approve: { arguments: fallback(nullable(jsonObject), null), by: fallback(nullable(string), null), digest },
+  deny: { reason: fallback(nullable(string), null), by: fallback(nullable(string), null), digest },
+});
+
+/** Reads a decision of the caller and fills in defaults. Throws `MisuseError` if it is invalid. */
 export function parseDecision(input: unknown): Exclude<Decision, { readonly type: "forward" }> {
-  const { digest, ...fields } = isPlainObject(input) ? input : {};
-  if (digest !== undefined && typeof digest !== "string")
-    throw invalidArgument("a decision: the digest must be a string", ["digest"]);
-  const result = read(decisionShape, isPlainObject(input) ? fields : input);
-  if ("value" in result && result.value.type !== "forward") return result.value;
-  // Only the runtime builds a `forward` decision, so it is reported like an unknown type.
-  const isForward = typeof input === "object" && input !== null && "type" in input && input.type === "forward";
-  const [first] = "issues" in result && !isForward ? result.issues : [];
+  const result = read(decisionInputShape, input);
+  if ("value" in result) {
+    const { digest: _, ...decision } = result.value;
+    return decision;
+  }
+  const [first] = result.issues;
   const problem =
     first === undefined || first.path[0] === "type" ? "the type must be approve or deny" : renderIssue(first);
   throw invalidArgument(`a decision: ${problem}`, first?.path ?? ["type"]);
+}
+
+/**
+ * What is recorded of an answer that a call has already, for the error of another one: who decided it, while the
+ * session still shows it. `null`: the session shows no answer.
+ */
+export function recordedAnswer({ pendingToolCalls, thread }: Session, id: string): string | null {
+  const decision = pendingToolCalls.find((pending) => pending.id === id && !isOpen(pending))?.decision ?? null;
+  if (decision !== null) {
+    const word = { approve: "approved", deny: "denied", forward: "answered" }[decision.type];
+    return `the call "${id}" was ${word} already${decision.by === null ? "" : ` by ${decision.by}`}`;
+  }
+  const isAnswered = thread.messages.some((message) => message.role === "tool" && message.toolCallId === id);
+  return isAnswered ? `the call "${id}" was answered already` : null;
 }
 
 /** Returns the session with a decision recorded on a pending call. */
@@ -432,8 +449,12 @@ function withStatus<Context extends CallerContext>(
 function pendingCall(session: Session, id: string, answer: "result" | "approve" | "deny"): PendingToolCall {
   const call = session.pendingToolCalls.find((pending) => pending.id === id && isOpen(pending));
   if (call === undefined) {
+    const recorded = recordedAnswer(session, id);
     throw new SessionError("unknown_tool_call_id", {
-      message: `no pending call of this session has the id "${id}"`,
+      message:
+        recorded === null
+          ? `no pending call of this session has the id "${id}": it was never asked, or it was answered; read the session again`
+          : `${recorded}, and your answer was not recorded: read the session again to see what followed`,
       metadata: { toolCallId: id },
     });
   }

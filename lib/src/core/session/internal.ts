@@ -14,6 +14,7 @@ export {
   failToolCall,
   parseDecision,
   recordDecision,
+  recordedAnswer,
   submitToolResults,
 } from "./answers.ts";
 export type { Verb } from "./preconditions.ts";

@@ -64,6 +64,9 @@ function advice({ status }: Session, verb: Verb): string {
       return "answer the calls with submitToolResult or decide, then call continue";
     case "idle":
     case "completed":
+      if (verb === "submitToolResult" || verb === "decide")
+        return "no call waits for an answer any more: read the session again to see what was decided";
+      return `${verb} is not possible now`;
     case "error":
       return `${verb} is not possible now`;
   }

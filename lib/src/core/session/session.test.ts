@@ -128,6 +128,7 @@ describe("[allm 60] [allm 61] [allm 78] [allm 79] manual tool calls", () => {
     expect(sessions.submitToolResults(waits, [])).toBe(waits);
     const half = sessions.submitToolResult(waits, "c0", "a");
     expect(half.status).toBe("awaiting_tools");
+    expect(() => sessions.submitToolResult(half, "c0", "other")).toThrow(/the call "c0" was answered already/);
     await expect(sessions.continue(playing([]).engine, half)).rejects.toThrow(/1 calls that wait/);
   });
 

@@ -7,20 +7,26 @@ import type { Engine } from "../../core/engine/internal.ts";
 import type { JsonObject, Session } from "../../core/model/internal.ts";
 import type { DecisionInput } from "../../core/session/internal.ts";
 import type { VerbContext } from "../drive/context.ts";
+import type { ExistingSession } from "../drive/session-rows.ts";
 import type { AnswerOptions, TurnHandle } from "../drive/types.ts";
 import type { AuditFact } from "../rows/audit.ts";
 import type { Changes } from "../rows/batch.ts";
 import type { StoredSession } from "../rows/session-write.ts";
 
 import { resolveTools } from "../../core/engine/internal.ts";
-import { MisuseError } from "../../core/model/internal.ts";
-import { decideWith, parseDecision, submitToolResults as submitResults } from "../../core/session/internal.ts";
+import { MisuseError, RuntimeError } from "../../core/model/internal.ts";
+import {
+  decideWith,
+  parseDecision,
+  recordedAnswer,
+  submitToolResults as submitResults,
+} from "../../core/session/internal.ts";
 import { actorOf, engineOf } from "../drive/context.ts";
 import { checkOptions, storedOptions } from "../drive/durable-options.ts";
 import { engineOfSession, existingSession, lastStart, sessionKey } from "../drive/session-rows.ts";
 import { auditRow } from "../rows/audit.ts";
 import { merge, noChanges } from "../rows/batch.ts";
-import { accept, acceptedKey, checkFree, contextContent } from "./accept.ts";
+import { accept, acceptedKey, checkFree, checkVersion, contextContent } from "./accept.ts";
 
 /** An answer to a pending call. */
 export type Answer = {
@@ -117,6 +123,8 @@ export async function answer(
     contents: [keyContent],
     decide: async (rows) => {
       const before = existingSession(rows);
+      checkVersion(before, options.version);
+      checkUndecided(before, audited?.callIds ?? []);
       checkFree(before, options.version);
       const last = await lastStart(context, before);
       const engine = last?.engine ?? (await engineOfSession(context, before));
@@ -137,6 +145,20 @@ export async function answer(
         also: audited === null ? also : merge(also, auditOf(context, before, audited)),
       };
     },
+  });
+}
+
+/**
+ * Throws `conflict` if a turn runs, because the call was answered: by another person, or in another page. The caller
+ * has nothing to cancel.
+ */
+function checkUndecided({ key, head }: ExistingSession, callIds: readonly string[]): void {
+  const [id] = callIds;
+  if (id === undefined || head.turn === null || head.session.status === "error") return;
+  const recorded = recordedAnswer(head.session, id) ?? `the call "${id}" does not wait any more`;
+  throw new RuntimeError("conflict", {
+    message: `${recorded}, and your answer was not recorded: turn ${head.turn} of session ${key.session} goes on; read its result`,
+    metadata: { turnId: head.turn },
   });
 }
 

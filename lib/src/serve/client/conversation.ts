@@ -26,7 +26,7 @@ import type {
   TurnSnapshot,
 } from "../../core/model/internal.ts";
 import type { FollowState } from "./session-follower.ts";
-import type { ClientTurn, Decision, EverturnClient } from "./types.ts";
+import type { ClientDecision, ClientTurn, EverturnClient } from "./types.ts";
 
 import { systemClock } from "../../core/clock/clock.ts";
 import { recoverFailed } from "../contract/internal.ts";
@@ -85,7 +85,7 @@ export type Conversation = {
    */
   readonly send: (message: string) => Promise<ClientTurn>;
   /** Decides a call of `pending`. Refused with `call_changed` if the call is no longer the one that was shown. */
-  readonly decide: (call: PendingToolCall, decision: Decision) => Promise<ClientTurn>;
+  readonly decide: (call: PendingToolCall, decision: ClientDecision) => Promise<ClientTurn>;
   /** Answers the question of the session, or gives the result of a call of `pending`. */
   readonly answer: (answer: Json, call?: PendingToolCall) => Promise<ClientTurn>;
   /** Adds a message to the open turn at its next checkpoint, or to the next turn. */

@@ -3,8 +3,8 @@
 
 export type { ClientErrorReason } from "./errors.ts";
 export type { Inspector } from "./inspector.ts";
-export type { ClientOptions, ClientTurn, EverturnClient } from "./types.ts";
-export type { Overview, TurnTimeline, TurnSnapshot } from "../../core/model/internal.ts";
+export type { ClientOptions, ClientTurn, ClientDecision, EverturnClient } from "./types.ts";
+export type { Overview, SessionSummary, SessionView, TurnTimeline, TurnSnapshot } from "../../core/model/internal.ts";
 export type { UiData, UiMetadata, UiTools, ScenarioView, ServerView, TurnOptions } from "../contract/internal.ts";
 
 export type { ChatTransportOptions, UiChatTransport } from "./chat-transport.ts";

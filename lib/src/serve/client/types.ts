@@ -124,12 +124,12 @@ export type ClientChat = {
 };
 
 /** Approval, optionally with other arguments, or denial with a reason that the model reads. */
-export type Decision =
+export type ClientDecision =
   | { readonly type: "approve"; readonly arguments?: JsonObject }
   | { readonly type: "deny"; readonly reason?: string };
 
 /** A decision about a call. */
-export type DecisionAnswer = Decision & {
+export type DecisionAnswer = ClientDecision & {
   /**
    * `digest` of the pending call that was shown to the person who decides. If the call has changed meanwhile, the
    * decision is refused (`call_changed`).

@@ -387,8 +387,8 @@ export const runMutations: readonly Mutation[] = [
     {
       rows: ["allm 78"],
       defect: "an unknown call id is ignored",
-      from: '    throw new SessionError("unknown_tool_call_id", {\n      message: `no pending call',
-      to: '    if (answer === "result") return { ...session.pendingToolCalls[0]! };\n    throw new SessionError("unknown_tool_call_id", {\n      message: `no pending call',
+      from: "    const recorded = recordedAnswer(session, id);",
+      to: '    if (answer === "result") return { ...session.pendingToolCalls[0]! };\n    const recorded = recordedAnswer(session, id);',
     },
   ]),
   ...inFile("lib/src/core/session/stream-reducer.ts", [

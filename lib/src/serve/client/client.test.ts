@@ -86,7 +86,7 @@ test("starts a turn and reads its events and result in one request", async () =>
   const end = await turn.result;
   expect(end).toMatchObject({ turnId: turn.turnId, status: "ended", text: "Hello!" });
   expect(requests).toHaveLength(1);
-  expect(end).toEqual(JSON.parse(JSON.stringify(await sessions.attach("s1", turn.turnId).result)));
+  expect(end).toEqual(asClientsRead(await sessions.attach("s1", turn.turnId).result));
 });
 
 test("reads the events that the runtime emits", async () => {
@@ -94,8 +94,13 @@ test("reads the events that the runtime emits", async () => {
   const turn = await client.start("hi", { id: "s1" });
   await turn.result;
   const emitted = await all(sessions.events("s1", { follow: false }));
-  expect(await all(client.events("s1", { follow: false }))).toEqual(JSON.parse(JSON.stringify(emitted)));
+  expect(await all(client.events("s1", { follow: false }))).toEqual(asClientsRead(emitted));
 });
+
+/** What the runtime returns as JSON, without the ids of requests to the provider, which only operators read. */
+function asClientsRead(value: unknown): unknown {
+  return JSON.parse(JSON.stringify(value, (key, part: unknown) => (key === "requestId" ? null : part)));
+}
 
 test("returns the result in the same request if the events are not read", async () => {
   const { client, requests } = world(says(hello));

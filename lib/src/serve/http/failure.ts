@@ -8,6 +8,8 @@
 // providers, engine configuration and storages may contain account names, host names and file paths, so such a failure
 // is described by its reason alone; `cause` and `raw` are removed. Failures also occur inside successful responses (the
 // end of a turn, an event, a failed session), so `redactedJson` redacts every failure in a response body, at any depth.
+// What a provider has sent (message, code, body, request id) is for operators, also if the caller has caused the
+// failure: it may name the account, the deployment or its bill. The words of an adapter that sent nothing are disclosed.
 //
 // Invariants
 //   1. Every response body except a turn record is written by `errorResponse`, `redactedJson` or `redactedText`, or
@@ -100,28 +102,27 @@ function publicFailure(failure: Failure): HttpFailure {
   return {
     type,
     reason,
-    message: publicMessage({ toolCallId: null, ...failure }),
+    message: publicMessage(failure),
     ...("issues" in failure ? { issues: failure.issues.map((issue): JsonObject => ({ ...issue })) } : {}),
     ...("paths" in failure && failure.paths.length > 0 ? { paths: failure.paths } : {}),
     ...(reason === "call_changed" ? { call: failure.metadata } : {}),
   };
 }
 
+/** A failure in a response body, as far as it is known. */
+type AnyFailure = Pick<HttpFailure, "type" | "reason" | "message"> & { readonly [field: string]: unknown };
+
 /**
  * The message that a client may read: the original one, or one made of the reason if the original may name accounts,
  * hosts or files.
  */
-function publicMessage({
-  type,
-  reason,
-  message,
-  toolCallId,
-}: Pick<HttpFailure, "type" | "reason" | "message"> & { readonly toolCallId: unknown }): string {
+function publicMessage(failure: AnyFailure): string {
+  const { type, reason, message } = failure;
   switch (type) {
     case "adapter_error":
     case "image_adapter_error":
     case "stream_error":
-      return callerCausedReasons.has(reason) ? message : `the model call failed: ${reason}`;
+      return callerCausedReasons.has(reason) && !isFromProvider(failure) ? message : `the model call failed: ${reason}`;
     case "engine_error":
       // A status of 400 means that the request caused the error, and not the configuration of the engine.
       return httpStatusOf(type, reason) === 400 ? message : `the engine is not configured correctly: ${reason}`;
@@ -133,8 +134,20 @@ function publicMessage({
     case "session_error":
       return message;
     case "tool_error":
-      return raisedToolReasons.has(reason) ? hiddenToolError(toolCallId) : message;
+      return raisedToolReasons.has(reason) ? hiddenToolError(failure["toolCallId"]) : message;
   }
+}
+
+/** The fields of a failure in which an adapter keeps what the provider has sent. */
+const providerFields = ["status", "requestId", "code", "raw"] as const;
+
+/** Whether a provider has sent the failure. Its message is then a text of the provider. */
+function isFromProvider(failure: { readonly [field: string]: unknown }): boolean {
+  return isOfModelCall(failure["type"]) && providerFields.some((field) => (failure[field] ?? null) !== null);
+}
+
+function isOfModelCall(type: unknown): boolean {
+  return type === "adapter_error" || type === "image_adapter_error" || type === "stream_error";
 }
 
 /**
@@ -143,7 +156,7 @@ function publicMessage({
  */
 const programError = /^(?:a function of the program threw while [^:]*|Failed to refresh execution environment)(?=:)/;
 
-/** Reasons for which a provider rejects the content of a request. Their messages help the caller to change it. */
+/** Reasons for which an adapter refuses the content of a request. Its messages help the caller to change it. */
 const callerCausedReasons: ReadonlySet<string> = new Set([
   "invalid_request",
   "context_length_exceeded",
@@ -250,18 +263,39 @@ function hooked(value: unknown, place: RedactionPlace, isData: boolean, key = ""
   );
 }
 
-/** Replaces the message of a failure by its public one and its cause by `null`. Returns every other value as it is. */
+/**
+ * Replaces the message of a failure by its public one and its cause by `null`, and removes the request id of a reply and
+ * the URL of the provider's server, which may be a host of the operator. Returns every other value as it is.
+ */
 function redactFailure(part: unknown): unknown {
   if (!isPlainObject(part)) return part;
   if (isRaisedAnswer(part)) return { ...part, content: hiddenToolError(part["toolCallId"] ?? part["id"]) };
+  if (isReply(part)) return { ...part, requestId: null };
+  const endpoint = serverUrl.exec(routeEndpoint(part))?.[1];
+  if (endpoint !== undefined) return { ...part, endpoint };
   if (!("cause" in part)) return part;
   const { reason, message } = part;
   const type = failureTypes.find((candidate) => candidate === part["type"]);
   if (type === undefined || typeof reason !== "string" || typeof message !== "string") return part;
+  const failure = { ...part, type, reason, message };
+  const redactedFailure = { ...failure, message: publicMessage(failure), cause: null };
+  if (!isOfModelCall(type)) return "raw" in part ? { ...redactedFailure, raw: null } : redactedFailure;
   // The request id names the operator's account at the provider.
-  const raw = { ...("raw" in part ? { raw: null } : {}), ...("requestId" in part ? { requestId: null } : {}) };
-  const toolCallId = part["toolCallId"];
-  return { ...part, message: publicMessage({ type, reason, message, toolCallId }), cause: null, ...raw };
+  const ofProvider = isFromProvider(part) ? { metadata: {} } : {};
+  return { ...redactedFailure, raw: null, requestId: null, code: null, ...ofProvider };
+}
+
+/** The endpoint of a route of a model call, or of replay data, which has the fields of one. Empty: it is neither. */
+function routeEndpoint({ provider, endpoint, model }: { readonly [key: string]: unknown }): string {
+  return typeof provider === "string" && typeof model === "string" && typeof endpoint === "string" ? endpoint : "";
+}
+
+/** The endpoint of a route: the base URL and the name of the API, which is disclosed. */
+const serverUrl = /^https?:\/\/.*(#[a-z-]+)$/;
+
+/** Whether a value is the reply of a model, or the event of one, with the id of its request. */
+function isReply(part: { readonly [key: string]: unknown }): boolean {
+  return "rawFinishReason" in part && "route" in part && typeof part["requestId"] === "string";
 }
 
 /** Returns whether a value is a tool message, or the event of one, whose content is the text of an exception. */

@@ -1,9 +1,9 @@
 // Failures in OpenAI's error format. `code` is the reason of the library; clients act on the status.
 //
 // Rules
-//   1. Redaction: a failure that the caller can correct has its full message and its path in `param`. A failure that
-//      only the operator can correct is described by its reason alone, because messages of providers and tools may
-//      contain hosts, accounts and keys.
+//   1. Redaction: a failure that the caller can correct has its full message and its path in `param`. What a provider
+//      or a tool has sent, and a failure that only the operator can correct, is described by its reason alone, because
+//      such messages may contain hosts, accounts and keys.
 //   2. A provider key that is rejected belongs to the server, so the status is never 401: a client would take its own
 //      token for wrong.
 //   3. Clients of this API retry by themselves. `x-should-retry: false` prevents a retry that cannot help, or that
@@ -22,6 +22,7 @@ import type {
 } from "../../../core/model/internal.ts";
 
 import { errorFromFailure, isEverturnError, renderIssue, renderPath } from "../../../core/model/internal.ts";
+import { failureOf } from "../../http/internal.ts";
 
 /** The `error` of a response or frame. */
 export type OpenaiError = {
@@ -114,7 +115,7 @@ export function errorOfFailure(failure: Failure, toolsRan: boolean): OpenaiError
       const statuses: { readonly [reason: string]: number | undefined } =
         failure.type === "stream_error" ? streamStatuses : adapterStatuses;
       const status = statuses[code] ?? 502;
-      const message = status === 400 ? failure.message : `the model call failed: ${code}`;
+      const { message } = failureOf(cause).failure;
       return openaiError(status, message, { code, headers: retryHeaders(failure, status, toolsRan), cause });
     }
     case "engine_error": {

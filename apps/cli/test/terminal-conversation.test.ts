@@ -428,7 +428,7 @@ test("slash commands: help, tools, model, usage, show, continue, fork, sessions,
 });
 
 test("/export writes a conversation or a record, and does not overwrite a file", async () => {
-  const { terminal } = await talk();
+  const { terminal, chat } = await talk();
   terminal.say("hello");
   await terminal.until(turnEnd);
   terminal.say("/export talk.md");
@@ -441,4 +441,6 @@ test("/export writes a conversation or a record, and does not overwrite a file",
   terminal.say("/export mine.md");
   expect(await terminal.until(/\n› $/)).toContain("mine.md already exists");
   expect(readFileSync(join(folder, "mine.md"), "utf8")).toBe("mine");
+  const { items } = await chat.context.sessions.audit({ action: "export" });
+  expect(items[0]).toMatchObject({ sessionId: chat.id, target: expect.stringMatching(/^turn-/) });
 });

@@ -6,6 +6,8 @@ import { memoryStorage, runtime } from "everturn/runtime";
 import { handClock } from "everturn/testing";
 import { expect, test } from "vitest";
 
+import { counting, worker, World } from "../../test/runtime/world.ts";
+
 const pay = tool({
   name: "pay",
   description: "Pays.",
@@ -81,6 +83,34 @@ test("a cancel is recorded once", async () => {
   const turn = await accepting.start("hi", { id: "s1" });
   for (let count = 0; count < 2; count += 1) await accepting.actedBy("ops").cancel("s1", { waitMs: 0 });
   expect((await sessions.audit()).items).toMatchObject([{ action: "cancel", actor: "ops", target: turn.turnId }]);
+});
+
+test("a message that interrupts a turn is recorded as its cancel", async () => {
+  const { sessions, host } = world();
+  const idle = engine({ adapter: fake({ script: [] }), model: "fake:m" });
+  const accepting = runtime({ host, engines: { default: idle }, drive: false }).tenant("shop");
+  const turn = await accepting.start("hi", { id: "s1" });
+  const interrupt = { whenBusy: "interrupt", key: "k" } as const;
+  for (let count = 0; count < 2; count += 1) await accepting.calledBy("ada").reply("s1", "stop", interrupt);
+  await accepting.calledBy("ada").reply("s1", "stop", { whenBusy: "interrupt" });
+  expect((await sessions.audit()).items).toMatchObject([{ action: "cancel", actor: "ada", target: turn.turnId }]);
+});
+
+test.each(["step", undefined] as const)("a parked turn that is recovered (from: %s) is recorded", async (from) => {
+  const stored = new World();
+  const look = counting("look", { replay: "safe" });
+  const of = stored.engine(worker("look"), { tools: [look.tool] });
+  const first = stored.process(of, { diesAfter: (_, count) => count === 4 });
+  const { turnId } = await first.start("hi", { id: "s1" });
+  await first.died;
+  await stored.leaseRunsOut();
+  const second = stored.process(of, { maxTakeovers: 1, onTurnFailure: () => undefined });
+  await second.recover();
+  expect((await second.audit()).items).toEqual([]);
+  await second.actedBy("ops").recover("s1", from === undefined ? {} : { from });
+  expect((await second.audit()).items).toMatchObject([
+    { action: "recover", actor: "ops", sessionId: "s1", target: turnId },
+  ]);
 });
 
 test("a completion token expires, and names its call", async () => {

@@ -200,9 +200,14 @@ async function exportTo(chat: Conversation, argument: string): Promise<void> {
   if (id === null) return;
   if (argument === "") return chat.say("Which file? /export talk.md or /export turn.json", "yellow");
   const path = resolve(chat.workspace.settings.folder, argument);
-  const text = argument.endsWith(".md")
-    ? toMarkdown((await chat.context.sessions.get(id))?.session.thread.messages ?? [])
-    : `${JSON.stringify(await inspection(chat.context.sessions.source).export(id), null, 2)}\n`;
+  const { sessions } = chat.context;
+  const record = argument.endsWith(".md") ? null : await inspection(sessions.source).export(id);
+  const turnId = record?.data.turnId ?? (await sessions.get(id, { messages: 0 }))?.session.lastRun?.turnId ?? "";
+  await sessions.exported(id, turnId);
+  const text =
+    record === null
+      ? toMarkdown((await sessions.get(id))?.session.thread.messages ?? [])
+      : `${JSON.stringify(record, null, 2)}\n`;
   try {
     writeFileSync(path, text, { flag: "wx", mode: 0o600 });
   } catch (error) {

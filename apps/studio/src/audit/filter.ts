@@ -1,6 +1,7 @@
 // The filter of the audit log, as the form has it and as the server gets it.
 
 import type { AuditRoute } from "../route.ts";
+import type { AuditAction } from "everturn/advanced";
 import type { Inspector } from "everturn/client";
 
 type Options = NonNullable<Parameters<Inspector["audit"]>[0]>;
@@ -8,18 +9,22 @@ type Options = NonNullable<Parameters<Inspector["audit"]>[0]>;
 /** How many rows a page has. */
 const pageSize = 50;
 
-/** The actions of this release; a newer one may have more. */
-export const actions = [
-  "approve",
-  "deny",
-  "submit_results",
-  "cancel",
-  "delete",
-  "export",
-  "key_create",
-  "key_rotate",
-  "key_revoke",
-] as const;
+/** The actions of this release; a newer one may have more. The compiler demands all of them. */
+const listed: { readonly [A in AuditAction]: true } = {
+  approve: true,
+  deny: true,
+  submit_results: true,
+  cancel: true,
+  recover: true,
+  compact: true,
+  undo_compaction: true,
+  delete: true,
+  export: true,
+  key_create: true,
+  key_rotate: true,
+  key_revoke: true,
+};
+export const actions: readonly string[] = Object.keys(listed);
 
 /** What the server is asked for. */
 export function optionsOf({ actor, action, of: tenant, from, until, after }: AuditRoute): Options {

@@ -4,7 +4,7 @@
 //   checks   version of the session (the turn is still open), the count of the inbox, absence of the idempotency key,
 //            the cancel row
 //   puts     the inbox row with the turn that it will start (`ownTurn`), the idempotency key, and for `interrupt` the
-//            cancel of the open turn
+//            cancel of the open turn with its row of the audit log
 //
 // The commit that ends the open turn builds the next turn from the inbox (`followingTurn`), in whichever process. So
 // the cancel and the next turn are one stored decision:
@@ -34,8 +34,10 @@ import type { OpenTurnRows } from "./open-turn.ts";
 import { traceOfTurn } from "../../core/engine/internal.ts";
 import { canonicalJson } from "../../core/kernel/internal.ts";
 import { RuntimeError } from "../../core/model/internal.ts";
+import { actorOf } from "../drive/context.ts";
 import { inputOf, newTurn, newTurnId, plainRequest } from "../drive/new-turn.ts";
 import { historyOf } from "../drive/session-rows.ts";
+import { auditRow } from "../rows/audit.ts";
 import { merge, noChanges } from "../rows/batch.ts";
 import { epochOf } from "../rows/lease.ts";
 import { turnKey } from "../rows/session-key.ts";
@@ -89,7 +91,7 @@ export async function queueMessage(
   return {
     type: "batch",
     turn: ownTurn.id,
-    changes: merge(added, interrupts ? cancelChanges(open, waiting.at) : noChanges),
+    changes: merge(added, interrupts ? cancelChanges(context, open, waiting.at) : noChanges),
     written: async () => {
       if (interrupts) {
         context.turns.cancel(key, openTurn, origin, reason);
@@ -103,15 +105,17 @@ export async function queueMessage(
   };
 }
 
-/** The changes that cancel the open turn, unless it is cancelled already. */
-function cancelChanges({ session: { key }, turn, cancel }: OpenTurnRows, at: number): Changes {
+/** The changes that cancel the open turn, with the row of the audit log, unless it is cancelled already. */
+function cancelChanges(context: VerbContext, { session: { key }, turn, cancel }: OpenTurnRows, at: number): Changes {
   const row = { table: "cancels", key: turnKey(key, turn) } as const;
+  if (cancel !== null) return { ...noChanges, checks: [{ ...row, tag: cancel.tag }] };
   const value = writeValue("cancels", { evidence: { requestId: turn, origin, reason }, at });
-  return {
-    checks: [{ ...row, tag: cancel?.tag ?? null }],
+  const who = { actor: actorOf(context), tenant: key.tenant, sessionId: key.session };
+  return merge(auditRow({ action: "cancel", ...who, target: turn }, at), {
+    checks: [{ ...row, tag: null }],
     removals: [],
-    puts: cancel === null ? [{ ...row, tag: 0, value }] : [],
-  };
+    puts: [{ ...row, tag: 0, value }],
+  });
 }
 
 /**

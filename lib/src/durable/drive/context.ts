@@ -89,7 +89,8 @@ export type VerbContext = RuntimeContext & {
 
 /** Who the audit log names for a verb; `null`: a program that gave no name. */
 export function actorOf({ actor, caller }: Pick<VerbContext, "actor" | "caller">): string | null {
-  return actor ?? caller;
+  // Callers that cannot be told apart have the empty identity.
+  return actor ?? (caller === "" ? null : caller);
 }
 
 /**

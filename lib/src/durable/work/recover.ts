@@ -10,16 +10,20 @@
 import type { OpenTurnView, Recovered } from "../../core/model/internal.ts";
 import type { VerbContext } from "../drive/context.ts";
 import type { ExistingSession } from "../drive/session-rows.ts";
+import type { Changes } from "../rows/batch.ts";
+import type { SessionKey } from "../rows/session-key.ts";
 import type { Row } from "../rows/storage.ts";
 
 import { MisuseError, runtimeFailure } from "../../core/model/internal.ts";
 import { recover as recoverSession } from "../../core/session/internal.ts";
 import { endTurn } from "../accept/end-turn.ts";
+import { actorOf } from "../drive/context.ts";
 import { loadTurn } from "../drive/driven-turn.ts";
 import { effectiveRows } from "../drive/journal.ts";
 import { followingTurn } from "../drive/new-turn.ts";
 import { writeConflict, find, historyOf, lastStart, openTurn } from "../drive/session-rows.ts";
-import { noChanges } from "../rows/batch.ts";
+import { auditRow } from "../rows/audit.ts";
+import { merge, noChanges } from "../rows/batch.ts";
 import { journalPut } from "../rows/journal-rows.ts";
 import { epochOf } from "../rows/lease.ts";
 import { ledgerPuts, usageOfRows } from "../rows/ledger.ts";
@@ -113,16 +117,26 @@ async function makeUsable(context: VerbContext, before: ExistingSession): Promis
   return (await context.turns.driveStored({ key, turn: turn.id, epoch })) ? 1 : 0;
 }
 
-/** Ends a parked turn with the failure it was parked for. */
+/**
+ * Ends a parked turn with the failure it was parked for. Its row of the audit log is written before: several batches may
+ * be needed to end a turn.
+ */
 async function endParked(
   context: VerbContext,
   before: ExistingSession,
   { turnId, failure }: OpenTurnView,
 ): Promise<Recovered> {
+  await context.storage.write(auditOf(context, before.key, turnId));
   const reason = failure?.type === "runtime_error" ? failure : runtimeFailure("diverged");
   const pickedUp = await endTurn(context, before.key, turnId, { type: "failed", failure: reason });
   if (pickedUp === "held") throw writeConflict(before.key, "leases");
   return { pickedUp: pickedUp === "over" ? 0 : pickedUp, usable: true, mayRunTwice: [] };
+}
+
+/** The row of the audit log for a parked turn that is ended or restarted. */
+function auditOf(context: VerbContext, { tenant, session }: SessionKey, turnId: string): Changes {
+  const fact = { action: "recover", actor: actorOf(context), tenant, sessionId: session, target: turnId } as const;
+  return auditRow(fact, context.clock.now());
 }
 
 /**
@@ -167,7 +181,7 @@ async function restartStep(
       session: { after: { ...session, usage }, messages: [], history: head },
       turn: { type: "restart", committed: ordinal, due: now },
       events: [ofTurn(turnId, ordinal, 0, event)],
-      also: {
+      also: merge(auditOf(context, key, turnId), {
         checks: [],
         removals: records
           .filter((record) => isWithdrawn(record, prefix, again))
@@ -176,7 +190,7 @@ async function restartStep(
           journalPut(at, ordinal, row),
           ...unbooked.flatMap((recorded) => ledgerPuts(at, recorded.row.item, recorded.ordinal)),
         ],
-      },
+      }),
     },
   );
   const written = await context.storage.write(write.changes);

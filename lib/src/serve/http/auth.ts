@@ -15,6 +15,7 @@
 //                                     one caller of their tenant
 //     none                            operators without a name, operators that name a tenant with a request, and
 //                                     `auth: "none"`
+//   The audit log names operators too: a key without a name by `key:` and the digest.
 //
 // Stored keys (keys.ts) have the form of a token that no other token has, so they are looked up first, if the handler
 // has the option `keys`.
@@ -102,6 +103,8 @@ const minTokenLength = 16;
 export type Authenticated = {
   readonly caller: Caller;
   readonly id: string | null;
+  /** Who the audit log names: its name, or `key:` and a digest. `null`: it cannot be told from others. */
+  readonly actor: string | null;
   /** The id of its stored key; `null`: it has none. */
   readonly keyId: string | null;
 };
@@ -149,7 +152,7 @@ export function authenticator(auth: Auth, { stored, address, clock }: AuthContex
     if (key === null) return null;
     if (validIds.size >= maxValidIds) validIds.clear();
     validIds.add(id);
-    return { caller: callerOf(key), id: key.name, keyId: id };
+    return { caller: callerOf(key), id: key.name, actor: key.name, keyId: id };
   };
   return async (request) => {
     const token = bearerToken(request);
@@ -226,7 +229,7 @@ function bearerToken(request: Request): string | null {
 
 /** Authentication by the option `auth`. */
 function authenticatorOf(auth: Auth): Authenticate {
-  if (auth === "none") return async () => ({ caller: { operator: true }, id: null, keyId: null });
+  if (auth === "none") return async () => ({ caller: { operator: true }, id: null, actor: null, keyId: null });
   if (typeof auth === "function") {
     return async (request) => {
       const caller: unknown = await auth(request);
@@ -239,7 +242,8 @@ function authenticatorOf(auth: Auth): Authenticate {
         throw new Error(
           "the auth function must return { tenant?, name?, context?, engines?, scopes?, limitKey?, operator? }, or null to reject the request",
         );
-      return { caller, id: nameOf(caller) ?? (caller.operator === true ? null : ""), keyId: null };
+      const name = nameOf(caller);
+      return { caller, id: name ?? (caller.operator === true ? null : ""), actor: name, keyId: null };
     };
   }
   checkKeys(auth);
@@ -257,8 +261,9 @@ function authenticatorOf(auth: Auth): Authenticate {
     for (const [index, keyDigest] of digests.entries())
       if (constantTimeEqual(presentedDigest, keyDigest)) matchedKey = auth[index] ?? null;
     if (matchedKey === null) throw unauthorized("the bearer token is not valid");
-    const id = nameOf(matchedKey) ?? (matchedKey.operator === true ? null : await keyIdentity(matchedKey));
-    return { caller: matchedKey, id, keyId: null };
+    const name = nameOf(matchedKey);
+    const actor = name ?? (await keyIdentity(matchedKey));
+    return { caller: matchedKey, id: matchedKey.operator === true ? name : actor, actor, keyId: null };
   };
 }
 

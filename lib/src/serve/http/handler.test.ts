@@ -384,6 +384,7 @@ describe("sessions", () => {
       continue: (...args) => (seen.push(args), sessions.continue(...args)),
       cancel: (...args) => (seen.push(args), sessions.cancel(...args)),
       steer: (...args) => (seen.push(args), sessions.steer(...args)),
+      actedBy: () => recording,
     };
     const { ask } = world([], { sessions: recording, auth: [{ token, operator: true }] });
     const message = user("go on");

@@ -2,7 +2,7 @@
 
 import type { Clock } from "../../core/clock/clock.ts";
 import type { Inspection } from "../inspect/internal.ts";
-import type { Caller } from "./auth.ts";
+import type { Authenticated, Caller } from "./auth.ts";
 import type { HttpOptions } from "./handler.ts";
 import type { StoredKeys } from "./keys.ts";
 import type { HttpLimits } from "./limits.ts";
@@ -25,7 +25,6 @@ import {
   idempotencyKey,
   inNamedTenant,
 } from "./request-checks.ts";
-import { actorOf } from "./routes/admin-routes.ts";
 import { createServerContext, tenantKey } from "./server-context.ts";
 
 /** What the steps use besides the options of the handler. */
@@ -63,10 +62,9 @@ export function requestSteps(
   const largeBodies = new FairTicks(1);
   const server = createServerContext(limits, clock, shutdown ?? null);
   /** The sessions and the inspection that a caller reaches. */
-  const reachOf = (caller: Caller) => {
+  const reachOf = ({ caller, actor }: Pick<Authenticated, "caller" | "actor">) => {
     // Verbs of other callers name their caller (access.ts).
-    const actor = caller.operator === true ? actorOf(caller) : null;
-    const acting = actor === null ? sessions : sessions.actedBy(actor);
+    const acting = actor === null || caller.operator !== true ? sessions : sessions.actedBy(actor);
     const ofTenant = caller.tenant === undefined ? acting : acting.tenant(caller.tenant);
     return {
       sessions: caller.limitKey === undefined ? ofTenant : ofTenant.limitedBy(caller.limitKey),
@@ -79,7 +77,7 @@ export function requestSteps(
     const url = new URL(request.url);
     // Without authentication there is no caller, to which nothing belongs.
     const isOpen = matched.scope === "open";
-    const own = isOpen ? { caller: {}, id: null, keyId: null } : await authenticate(request);
+    const own = isOpen ? { caller: {}, id: null, actor: null, keyId: null } : await authenticate(request);
     if (!isOpen) onAuthenticated(request, own.caller);
     const isRead = request.method === "GET" || request.method === "HEAD";
     if (!isRead) checkOrigin(request, url, origins);
@@ -102,7 +100,7 @@ export function requestSteps(
     try {
       const tickKey = isOpen ? JSON.stringify([matched.operationId, addressOf(request)]) : `t${tenantKey(caller)}`;
       await starts.next(tickKey);
-      const reach = reachOf(caller);
+      const reach = reachOf(authenticated);
       const input =
         matched.body === null ? null : await readJson(request, limits, clock, () => largeBodies.next(tickKey));
       // A body may take long.
@@ -114,6 +112,7 @@ export function requestSteps(
         request,
         url,
         caller,
+        actor: authenticated.actor,
         validity,
         ...callerAccess(reach.sessions, reach.inspection, authenticated, rules),
         runtime: caller.operator === true ? reach.sessions : null,

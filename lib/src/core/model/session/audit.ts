@@ -7,6 +7,7 @@ export type AuditAction =
   | "deny"
   | "submit_results"
   | "cancel"
+  | "recover"
   | "compact"
   | "undo_compaction"
   | "delete"

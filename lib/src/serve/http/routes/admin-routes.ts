@@ -3,7 +3,6 @@
 
 import type { Runtime } from "../../../durable/internal.ts";
 import type { adminOperations } from "../../contract/internal.ts";
-import type { Caller } from "../auth.ts";
 import type { StoredKeys } from "../keys.ts";
 import type { Implementations } from "./operation-route.ts";
 
@@ -14,9 +13,9 @@ import { operatorRuntime } from "./session-routes.ts";
 export function adminImplementations(keys: StoredKeys, sessions: Runtime): Implementations<typeof adminOperations> {
   return {
     listKeys: async ({ query }) => ({ items: await keys.list(query) }),
-    createKey: ({ caller, body }) => keys.create(body, { by: actorOf(caller) }),
-    rotateKey: ({ caller, param, body }) => keys.rotate(param("keyId"), { ...body, by: actorOf(caller) }),
-    revokeKey: ({ caller, param }) => keys.revoke(param("keyId"), { by: actorOf(caller) }),
+    createKey: ({ actor, body }) => keys.create(body, { by: actor }),
+    rotateKey: ({ actor, param, body }) => keys.rotate(param("keyId"), { ...body, by: actor }),
+    revokeKey: ({ actor, param }) => keys.revoke(param("keyId"), { by: actor }),
     audit: ({ query: { limit = 50, ...query }, limits }) =>
       sessions.audit({ ...query, limit: Math.min(limit, limits.pageSize) }),
     tenants: ({ query: { limit = 50, after } }) =>
@@ -29,18 +28,12 @@ export function adminImplementations(keys: StoredKeys, sessions: Runtime): Imple
           "name a user (`owner`), or confirm the deletion of all sessions (`all=true`)",
         );
       }
-      const by = actorOf(request.caller);
       const tenant = request.caller.tenant ?? "";
       const deleted = await operatorRuntime(request).deleteAll(owner === undefined ? {} : { owner });
       const ended = await keys.list({ tenant });
       const revoked = ended.filter(({ name, state }) => state === "valid" && (owner === undefined || name === owner));
-      for (const { id } of revoked) await keys.revoke(id, { by });
+      for (const { id } of revoked) await keys.revoke(id, { by: request.actor });
       return { sessions: deleted, keys: revoked.length };
     },
   };
-}
-
-/** The name of a caller in the audit log; `null`: it has none. */
-export function actorOf({ name }: Pick<Caller, "name">): string | null {
-  return name === undefined || name === "" ? null : name;
 }

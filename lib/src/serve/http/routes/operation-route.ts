@@ -35,7 +35,7 @@ import { cancelResponse, driveTurn, eventFrame, turnResponse, turnSource } from 
 /** A request as an implementation sees it. */
 export type OperationCall<Path extends string, Query, Body> = Pick<
   RouteCall,
-  "limits" | "caller" | "sessions" | "inspection" | "runtime" | "key"
+  "limits" | "caller" | "actor" | "sessions" | "inspection" | "runtime" | "key"
 > & {
   /** The decoded value of a path parameter, of 1 to `idLength` characters. */
   readonly param: (name: PathNames<Path>) => string;

@@ -63,6 +63,8 @@ export type RouteCall = {
   readonly request: Request;
   readonly url: URL;
   readonly caller: Caller;
+  /** Who the audit log names; `null`: the caller cannot be told from others. */
+  readonly actor: string | null;
   readonly validity: Validity;
   /** The sessions of the caller's tenant, as the caller may use them (access.ts). */
   readonly sessions: CallerSessions;

@@ -233,7 +233,7 @@ export const book = tool({
   repaired.kill("SIGTERM");
   transcript.push(await list("--tenant", "shop"), (await run("show", "order-17")).stdout);
   const [, explained, recovered, , after] = transcript;
-  expect(explained).toMatch(/parked: takeover_limit: .*blocked in step 1;/);
+  expect(explained).toMatch(/parked: takeover_limit: .*blocked in the call "book" of step 1;/);
   expect(explained).toContain("restart its step: everturn recover order-17 --tenant shop --from-step");
   expect(recovered).toMatch(/goes on with its step: a worker drives it/);
   expect(after).toMatch(/book/);

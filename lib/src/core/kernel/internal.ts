@@ -25,6 +25,7 @@ export {
   pendingEffect,
   pendingEffects,
   storableTurn,
+  toolEffectId,
 } from "./machine/turn.ts";
 
 // From the model layer.

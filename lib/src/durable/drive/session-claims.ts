@@ -31,6 +31,7 @@ import type { RuntimeContext } from "./context.ts";
 import type { DrivenTurn } from "./driven-turn.ts";
 
 import { monotonicNow } from "../../core/clock/clock.ts";
+import { toolEffectId } from "../../core/kernel/internal.ts";
 import { isEverturnError, RuntimeError } from "../../core/model/internal.ts";
 import { merge, noChanges, putting } from "../rows/batch.ts";
 import { claim, leasePut, releasePut } from "../rows/lease.ts";
@@ -41,6 +42,7 @@ import { readValue, writeValue } from "../rows/stored.ts";
 import { admissionOf } from "./admission.ts";
 import { readOne } from "./context.ts";
 import { loadTurn } from "./driven-turn.ts";
+import { effectiveRows } from "./journal.ts";
 import { releaseLease } from "./lease-holder.ts";
 import { backoffMs, isAtLimit, isSuspect } from "./takeovers.ts";
 import { TurnCommitter } from "./turn-committer.ts";
@@ -239,28 +241,38 @@ function unlessUnreadable(error: unknown): null {
   throw error;
 }
 
-/** An effect without the turn and the step in its id: the model call, or the id of a tool call. */
-function effectText(effectId: string, turn: string): string {
-  const name = effectId.startsWith(`${turn}/`) ? effectId.split("/").slice(2).join("/") : effectId;
-  return name === "model" ? "the model call" : `the call ${name}`;
-}
-
 /**
- * The failure of a turn at the takeover limit. It names the effects that have records and no response: one of them was
- * being performed.
+ * The failure of a turn at the takeover limit. It names the effects that were open: calls of the newest reply, and
+ * effects with records, that have no response. One of them was being performed.
  */
 function takeoverLimit({ id, stored, rows, records }: DrivenTurn): RuntimeError {
-  const answered = new Set(rows.flatMap(({ item }) => (item.type === "response" ? [item.response.id] : [])));
-  const unanswered = [...records.keys()].flatMap((name): readonly string[] => {
-    const [effectId = ""]: readonly string[] = JSON.parse(name);
-    return answered.has(effectId) ? [] : [effectId];
-  });
-  const step = stored.turn?.progress.step ?? 0;
-  const effects = [...new Set(unanswered)];
-  const named = effects.map((effectId) => effectText(effectId, id));
-  const where = `${named.length > 0 ? `${named.join(", ")} of ` : ""}step ${step + 1}`;
+  const responses = effectiveRows(rows).flatMap(({ row: { item } }) =>
+    item.type === "response" ? [item.response] : [],
+  );
+  const answered = new Set(responses.map((response) => response.id));
+  const { step = 0, takeovers = 0 } = stored.turn?.progress ?? {};
+  const [reply] = responses
+    .filter((response) => response.type === "model_replied" && response.id.startsWith(`${id}/${step}/`))
+    .slice(-1);
+  const calls = reply?.type === "model_replied" ? reply.reply.toolCalls : [];
+  const texts = new Map(
+    calls.map(({ name }, slot) => [toolEffectId({ turnId: id, step }, slot), `the call "${name}"`]),
+  );
+  const recorded = Array.from(records.keys(), (name): string => JSON.parse(name)[0]);
+  const open = [...new Set([...texts.keys(), ...recorded])].filter((effectId) => !answered.has(effectId));
+  const named = open.map((effectId) => texts.get(effectId) ?? effectText(effectId, id));
+  const where =
+    named.length > 0
+      ? `${named.join(", ")} of step ${step + 1}`
+      : `step ${step + 1}${reply === undefined ? ", before a reply of the model was recorded" : ""}`;
   return new RuntimeError("takeover_limit", {
-    message: `the turn ${id} was taken over ${stored.turn?.progress.takeovers ?? 0} times without a new journal row: every process that drove it crashed or was blocked in ${where}; fix the cause, then call recover(id, { from: "step" }), or end the turn with recover(id)`,
-    metadata: { step, effects },
+    message: `the turn ${id} was taken over ${takeovers} times without a new journal row: every process that drove it crashed or was blocked in ${where}; fix the cause, then call recover(id, { from: "step" }), or end the turn with recover(id)`,
+    metadata: { step, effects: open },
   });
+}
+
+/** An effect without the turn and the step in its id. */
+function effectText(effectId: string, turn: string): string {
+  const name = effectId.startsWith(`${turn}/`) ? effectId.split("/").slice(2).join("/") : effectId;
+  return name === "model" ? "the model call" : `the effect ${name}`;
 }

@@ -1,5 +1,7 @@
 // Replay files: records of real turns, which a runtime in memory exports, and damaged ones.
 
+import type { Message } from "everturn";
+
 import { engine, fake, tool } from "everturn";
 import { inspection } from "everturn/http";
 import { memoryStorage, runtime } from "everturn/runtime";
@@ -26,6 +28,7 @@ const tools = [
 ];
 
 let text = "";
+let stored: readonly Message[] = [];
 
 beforeAll(async () => {
   const scripts = [
@@ -37,6 +40,7 @@ beforeAll(async () => {
   const turn = await sessions.start("Order 1042 came broken.", { id: "s1", engine: "support" });
   await turn.result;
   text = JSON.stringify(await inspection(sessions.source).export("s1"));
+  stored = (await sessions.get("s1"))?.session.thread.messages ?? [];
   await sessions.close();
 });
 
@@ -62,6 +66,12 @@ describe("a record of a real turn", () => {
     expect(messages.map(({ role }) => role)).toEqual(["user", "assistant", "tool", "tool", "assistant"]);
     const ofTurn = messages.slice(timeline.turn.base);
     expect(conversationAt(timeline, ofTurn, 3_600_000).length).toBe(messages.length);
+  });
+
+  test("has the messages that the session has stored", () => {
+    // The ids are those of stored entries, which a record does not have.
+    const withoutIds = (messages: readonly Message[]) => messages.map((message) => ({ ...message, id: null }));
+    expect(withoutIds(readReplayFile(text).messages)).toEqual(withoutIds(stored));
   });
 
   test("has the stored data of each row, and the replay policies of the tools", () => {

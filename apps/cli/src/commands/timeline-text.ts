@@ -198,7 +198,15 @@ function callLines(entries: readonly Entry[], colours: Colours): readonly string
   });
   const names = Math.max(0, ...calls.map(({ name }) => cellWidth(name)));
   const longest = Math.max(1, ...calls.map(({ durationMs }) => durationMs ?? 0));
-  const paint = { ok: green, failed: red, waits: yellow, halted: yellow, cancelled: red, superseded: dim };
+  const paint = {
+    ok: green,
+    failed: red,
+    denied: yellow,
+    waits: yellow,
+    halted: yellow,
+    cancelled: red,
+    superseded: dim,
+  };
   return calls.map(({ name, effect, shown, arguments: args, durationMs }) => {
     const { state, attempt, text, failure } = effect;
     const length = durationMs === null ? 0 : Math.max(1, Math.round((durationMs / longest) * barWidth));

@@ -60,6 +60,9 @@ function recordedSentence({ kind, state, name, hasEnded }: CrashCase, row: strin
     case "compaction":
       return `The summary of old messages is recorded: another process replays ${row}${goesOn}, and no second one is requested.`;
     case "tool":
+      if (state === "denied") {
+        return `The denial of ${tool} is recorded: another process replays ${row}${goesOn}, and ${tool} does not run.`;
+      }
       return state === "failed"
         ? `The failure of ${tool} is recorded: another process replays ${row}${goesOn}, and ${tool} does not run again.`
         : `The result of ${tool} is recorded: another process replays ${row}${goesOn}, and ${tool} does not run again.`;

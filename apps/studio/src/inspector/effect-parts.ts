@@ -56,7 +56,7 @@ function parsed(text: string): Json {
 
 /** The class of the tag of an effect, which gives it the colour of its kind. */
 export function tagOf({ kind, state }: TimelineEffect): string {
-  if (state === "waits") return "wait";
+  if (state === "waits" || state === "denied") return "wait";
   if (state === "failed" || kind === "failure" || kind === "cancel") return "crash";
   return kind === "model" ? "model" : kind === "tool" || kind === "code" ? "tool" : "";
 }

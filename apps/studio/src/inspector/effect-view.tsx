@@ -59,7 +59,11 @@ export function EffectView({
           )}
         </span>
         {state !== "ok" && (
-          <span className={`status ${state === "waits" ? "wait" : state === "superseded" ? "" : "bad"}`}>{state}</span>
+          <span
+            className={`status ${state === "waits" || state === "denied" ? "wait" : state === "superseded" ? "" : "bad"}`}
+          >
+            {state}
+          </span>
         )}
       </h2>
       <Tiles effect={effect} turn={turn} />

@@ -71,7 +71,7 @@ function messagesOf({ record: { data }, details }: Pick<RecordedTurn, "record" |
           name: field(call, "name"),
           toolCallId: field(call, "id"),
           content: response.content,
-          status: response.outcome.type === "failure" ? "failure" : "success",
+          ...resultOf(response),
         });
         return message.ok ? [message.value] : [];
       }
@@ -82,4 +82,17 @@ function messagesOf({ record: { data }, details }: Pick<RecordedTurn, "record" |
     }
   });
   return [...data.history, ...data.start.messages, ...added];
+}
+
+type RowItem = RecordedTurn["record"]["data"]["rows"][number]["item"];
+type Response = Extract<RowItem, { readonly type: "response" }>["response"];
+type Returned = Extract<Response, { readonly type: "tool_returned" }>;
+
+/** What the message says about the run of a tool. */
+function resultOf({ outcome, ranArguments }: Returned) {
+  return {
+    status: outcome.type === "failure" || outcome.type === "cancelled" ? outcome.type : "success",
+    ...(outcome.type === "failure" ? { code: outcome.failure.code } : {}),
+    ranArguments,
+  };
 }

@@ -64,7 +64,7 @@ export function HoverCard({
             <Excerpt name="request" text={excerptOf(field(requestOf(detail), "arguments") ?? requestOf(detail))} />
           )}
           <Excerpt
-            name={effect.failure === null ? "response" : "failure"}
+            name={effect.failure === null ? "response" : effect.state === "denied" ? "denied" : "failure"}
             text={effect.failure?.message ?? responseText(effect, detail)}
           />
         </>

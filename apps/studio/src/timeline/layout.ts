@@ -480,7 +480,7 @@ export function barLabels(bar: Bar): readonly string[] {
     case "tool":
     case "code":
     case "agent":
-      return bar.state === "failed" ? [`failed · ${length}`, length] : [length];
+      return bar.state === "failed" || bar.state === "denied" ? [`${bar.state} · ${length}`, length] : [length];
   }
 }
 

@@ -5,6 +5,7 @@
 // A turn that was parked has a line already. What was measured before the parking is not measured again: rows up to the
 // restart of its step, or all rows if the parked turn is ended. The time for which it was parked is not counted either.
 
+import type { ToolOutcome } from "../../core/model/internal.ts";
 import type { Lease } from "../rows/lease.ts";
 import type { OutcomeClass, Rollup, RollupSum, RollupTool } from "../rows/values.ts";
 import type { JournalRow } from "../rows/values.ts";
@@ -65,7 +66,7 @@ export class TurnRollup {
     const call: RollupTool = {
       ...noToolSum(toolNameOf(effect)),
       calls: 1,
-      failed: item.response.outcome.type === "failure" ? 1 : 0,
+      failed: hasFailed(item.response.outcome) ? 1 : 0,
       duration: timing === null ? [] : histogramOf(timing.endedAt - timing.startedAt),
     };
     this.#tools = addTools([...this.#tools, call]);
@@ -84,4 +85,9 @@ function toolNameOf(effect: string | null): string {
   const call: unknown = Reflect.get(Object(effect === null ? null : JSON.parse(effect)), "call");
   const name: unknown = Reflect.get(Object(call), "name");
   return typeof name === "string" ? name : "";
+}
+
+/** Whether a tool has failed. A call that was denied did not run. */
+function hasFailed(outcome: ToolOutcome): boolean {
+  return outcome.type === "failure" && outcome.failure.reason !== "denied";
 }

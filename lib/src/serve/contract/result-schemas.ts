@@ -189,7 +189,7 @@ export const resultSchemas: { readonly [N in keyof Results]: Described<Results[N
       kind: words(["model", "compaction", "tool", "code", "checkpoint", "environment", "cancel", "failure", "restart"]),
       step: count,
       "name toolCallId": orNull(text),
-      state: words(["ok", "failed", "waits", "halted", "cancelled", "superseded"]),
+      state: words(["ok", "failed", "denied", "waits", "halted", "cancelled", "superseded"]),
       "startedAt firstAt endedAt": orNull(count),
       owner: orNull(text),
       "epoch attempt": count,

@@ -12,6 +12,7 @@ import { describe, expect, test } from "vitest";
 import { call, counting, gate, says, thinker, worker, World, writes } from "../../../test/runtime/world.ts";
 import { agentTool } from "../../core/engine/index.ts";
 import { writeValue } from "../../durable/rows/stored.ts";
+import { readTurnRecord } from "./read-record.ts";
 import { timelineOf } from "./timeline.ts";
 
 /** What is not known about an attempt that a crash has ended before any text arrived. */
@@ -92,6 +93,27 @@ describe("timeline", () => {
         ...unknown,
       } satisfies DiscardedAttempt,
     ]);
+    // The record of the turn, which the page of replay files shows, is read as the same timeline.
+    const { timeline } = readTurnRecord(await inspection(second.source).export("s1", turnId));
+    expect(timeline.effects).toEqual(effects);
+    expect(timeline.claims).toEqual(claims);
+  });
+
+  test("a call that a rule has denied is denied, and not failed", async () => {
+    const world = new World();
+    const look = counting("look");
+    const beforeTool = () => ({ type: "deny", reason: "Not today." }) as const;
+    const main = world.process(
+      world.engine(worker("look"), { tools: [look.tool], options: { hooks: { beforeTool } } }),
+    );
+    const { turnId, result } = await main.start("hi", { id: "s1" });
+    await settled(world, result);
+    const { effects } = await inspection(main.source).timeline("s1", turnId ?? "");
+    const tool = effects.find(({ kind }) => kind === "tool");
+    expect([tool?.state, tool?.failure?.reason, tool?.failure?.message]).toEqual(["denied", "denied", "Not today."]);
+    const now = world.clock.now();
+    const { tools } = await inspection(main.source).overview({ from: 0, until: now + 1 });
+    expect(tools.map(({ name, calls, failed }) => [name, calls, failed])).toEqual([["look", 1, 0]]);
   });
 
   test("parallel tools that a crash interrupted began with the reply, and recorded ones are not discarded", async () => {

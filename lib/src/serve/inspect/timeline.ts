@@ -408,7 +408,7 @@ function outcomeOf(outcome: ToolOutcome): Pick<Content, "state" | "text" | "fail
     case "success":
       return { state: "ok", text: valueText(outcome.value), failure: null };
     case "failure":
-      return { state: "failed", text: "", failure: outcome.failure };
+      return { state: isDenial(outcome) ? "denied" : "failed", text: "", failure: outcome.failure };
     case "cancelled":
       return { state: "cancelled", text: cutOff(outcome.message), failure: null };
     case "ask_user":
@@ -416,6 +416,11 @@ function outcomeOf(outcome: ToolOutcome): Pick<Content, "state" | "text" | "fail
     case "halt":
       return { state: "halted", text: cutOff(outcome.reason), failure: null };
   }
+}
+
+/** Whether a person, a hook or a rule has denied the call, so that the tool did not run. */
+function isDenial(outcome: ToolOutcome): boolean {
+  return outcome.type === "failure" && outcome.failure.reason === "denied";
 }
 
 function valueText(value: unknown): string {

@@ -97,8 +97,11 @@ export type TimelineEffect = {
   /** The model as `provider:model`, or the name of the tool; otherwise `null`. */
   readonly name: string | null;
   readonly toolCallId: string | null;
-  /** `waits`: a person or another program has to answer. `superseded`: the step was restarted after it. */
-  readonly state: "ok" | "failed" | "waits" | "halted" | "cancelled" | "superseded";
+  /**
+   * `waits`: a person or another program has to answer. `denied`: a person or a rule has denied the call, and the tool
+   * did not run. `superseded`: the step was restarted after it.
+   */
+  readonly state: "ok" | "failed" | "denied" | "waits" | "halted" | "cancelled" | "superseded";
   readonly startedAt: number | null;
   /** When the first content of a reply arrived. */
   readonly firstAt: number | null;

@@ -94,7 +94,7 @@ describe("timeline", () => {
       } satisfies DiscardedAttempt,
     ]);
     // The record of the turn, which the page of replay files shows, is read as the same timeline.
-    const { timeline } = readTurnRecord(await inspection(second.source).export("s1", turnId));
+    const { timeline } = readTurnRecord(await inspection(second.source).export("s1", turnId ?? ""));
     expect(timeline.effects).toEqual(effects);
     expect(timeline.claims).toEqual(claims);
   });

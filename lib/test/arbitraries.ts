@@ -547,7 +547,6 @@ const request = record<ModelRequest>({
   promptCache: orNull(
     record({ key: orNull(text), retention: word(cacheRetentions), breakpoints: word(cacheBreakpoints) }),
   ),
-  compactAt: orNull(count),
   responseFormat: orNull(
     fc.oneof(
       record<{ type: "text" }>({ type: is("text") }),

@@ -32,7 +32,7 @@ export function derivedOptions(
 ): { readonly reasoning: string | null; readonly providerOptions: JsonObject } {
   const key = optionsKey(route.provider);
   const { reasoning, parallelToolCalls, promptCache } = request;
-  if (request.compactAt !== null) {
+  if (request.compactAt !== undefined) {
     const why = "set providerOptions in the names of the provider's package, for example contextManagement";
     omissions.push(unsupported("compactAt", why));
   }

@@ -4,8 +4,8 @@
 //   1. The type is assignable to `Json`: it contains no function, date, symbol or `undefined`.
 //   2. No field is optional, except in `metadata` of results, `providerOptions` (message/provider-options.ts),
 //      `providerTool` of tools, `prepared` and `approved` of decisions, whose presence would change effects and the
-//      digests of environments in open journals, and `addedNulls` of `message_started`, an event that adapters of
-//      programs create. An absent value is `null`, so a value has one serialized form (docs/decisions/0004).
+//      digests of environments in open journals, `compactAt` of requests, which earlier releases refuse to read, and
+//      `addedNulls` of `message_started`, an event that adapters of programs create. An absent value is `null`, so a value has one serialized form (docs/decisions/0004).
 
 import type { FailureCause } from "./failure/failure.ts";
 import type { Json } from "./parse/json.ts";
@@ -25,7 +25,13 @@ type InObject<T extends object> = T extends readonly (infer Item)[]
   : string extends keyof T
     ? false
     : {
-        [K in keyof T]-?: K extends "providerOptions" | "providerTool" | "prepared" | "approved" | "addedNulls"
+        [K in keyof T]-?: K extends
+          | "providerOptions"
+          | "providerTool"
+          | "prepared"
+          | "approved"
+          | "addedNulls"
+          | "compactAt"
           ? false
           : Partial<Pick<T, K>> extends Pick<T, K>
             ? true

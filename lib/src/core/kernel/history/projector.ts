@@ -49,7 +49,8 @@ export const ChatContextProjector: ContextProjector<TurnProtocol> = {
     // The constructor would copy the messages. They keep their identity, so that a codec can cache what it encoded by
     // message.
     const compactAt = limitsOf(turn)?.compact?.providerAt ?? null;
-    return { ...settingsOf(environment, useTools, overrides), compactAt, scope, messages };
+    const settings = settingsOf(environment, useTools, overrides);
+    return { ...settings, ...(compactAt === null ? {} : { compactAt }), scope, messages };
 
     function isOutsideCauseBlock({ role, id }: Message): boolean {
       return role !== "event" || id === null || !active.has(id);
@@ -133,7 +134,8 @@ export function projectSummaryRequest<P extends TurnProtocol>(config: RequestCon
     throw invalidArgument(`projectSummaryRequest: the turn is ${phase.type}, not waiting for a summary`);
   }
   const { useTools, overrides } = phase.call;
-  const base = config.projector.project({ config, turn: { ...turn, finalize: null }, useTools, overrides });
+  const project = { config, turn: { ...turn, finalize: null }, useTools, overrides };
+  const { compactAt: _, ...base } = config.projector.project(project);
   const { instructions = null, model = null } = policy.context.compact ?? {};
   const asked = [instructions, phase.instructions].filter((text) => text !== null && text !== undefined);
   const prompt = user([summaryPrompt, ...asked].join("\n\n"));
@@ -144,7 +146,6 @@ export function projectSummaryRequest<P extends TurnProtocol>(config: RequestCon
     // A forced tool choice or a response format would not let the model write text.
     toolChoice: base.toolChoice === "none" ? "none" : "auto",
     responseFormat: null,
-    compactAt: null,
     messages: [...conversation, prompt],
   };
 }

@@ -3,7 +3,7 @@
 
 import type { MessageInput } from "../message/message.ts";
 import type { JsonObject } from "../parse/json.ts";
-import type { Infer, Shape, WordOf } from "../parse/shape.ts";
+import type { Infer, InferOptional, Shape, WordOf } from "../parse/shape.ts";
 
 import { messageShape } from "../message/message.ts";
 import { requestOptionsShape } from "../message/provider-options.ts";
@@ -20,6 +20,7 @@ import {
   number,
   object,
   oneOf,
+  optional,
   required,
   settings,
   string,
@@ -147,10 +148,10 @@ const requestFields = {
   /** Prompt caching; `null` does not ask for it. */
   promptCache: fallback(nullable(promptCacheShape), null),
   /**
-   * The provider replaces older messages by an item of its own when the input has this many tokens; `null`: it does not.
+   * The provider replaces older messages by an item of its own when the input has this many tokens; absent: it does not.
    * Anthropic and OpenAI Responses only. Set by `contextPolicy`.
    */
-  compactAt: fallback(nullable(count), null),
+  compactAt: optional(count),
   /** Text, any JSON object, or JSON that matches a schema. */
   responseFormat: fallback(nullable(responseFormatShape), null),
   /**
@@ -179,7 +180,7 @@ const requestFields = {
  * The input of one model call, independent of any provider. Fields that are `null` are not sent, so the provider's
  * default applies.
  */
-export type ModelRequest = Infer<typeof requestFields>;
+export type ModelRequest = InferOptional<typeof requestFields>;
 
 export const requestShape: Shape<ModelRequest> = object(requestFields);
 

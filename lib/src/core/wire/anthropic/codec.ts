@@ -132,7 +132,7 @@ const compactionBeta = "compact-2026-01-12";
 
 /** The field `context_management`: the API summarizes the conversation when it has this many tokens. */
 function compactionField({ compactAt }: ModelRequest): JsonObject | null {
-  if (compactAt === null) return null;
+  if (compactAt === undefined) return null;
   const trigger = { type: "input_tokens", value: Math.max(leastTrigger, compactAt) };
   return { edits: [{ type: compactionEdit, trigger }] };
 }

@@ -82,7 +82,7 @@ export function encode(request: ModelRequest, context: WireContext): EncodedRequ
       "the Gemini API caches prefixes by itself and has no field for it; explicit caches are options.cachedContent";
     omissions.push(unsupported("promptCache", why));
   }
-  if (request.compactAt !== null) omissions.push(unsupported("compactAt", "the Gemini API has no compaction"));
+  if (request.compactAt !== undefined) omissions.push(unsupported("compactAt", "the Gemini API has no compaction"));
   if (request.parallelToolCalls === false)
     omissions.push(unsupported("parallelToolCalls", "the Gemini API cannot limit a reply to one call"));
   const removedFields = quirks.without ?? [];

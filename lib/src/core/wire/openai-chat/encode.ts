@@ -130,7 +130,7 @@ function encodeSettings(request: ModelRequest, context: WireContext): Settings &
   const omissions = [
     ...(reasoning !== null && reasoning.budgetTokens !== null ? [unsupported("reasoning.budgetTokens", noBudget)] : []),
     ...(reasoning !== null && reasoning.summary !== null ? [unsupported("reasoning.summary", noSummary)] : []),
-    ...(request.compactAt === null ? [] : [unsupported("compactAt", "Chat Completions has no compaction")]),
+    ...(request.compactAt === undefined ? [] : [unsupported("compactAt", "Chat Completions has no compaction")]),
     ...(!hasTools && isForced(request) ? [choiceWithoutTools] : []),
   ];
   const fields = omitNullish({

@@ -59,7 +59,7 @@ export function encode(request: ModelRequest, context: WireContext): EncodedRequ
     background: background ? true : null,
     include: modelReasons(request, route.model) ? ["reasoning.encrypted_content"] : null,
     context_management:
-      request.compactAt === null ? null : [{ type: "compaction", compact_threshold: request.compactAt }],
+      request.compactAt === undefined ? null : [{ type: "compaction", compact_threshold: request.compactAt }],
     ...encodeTools(request, context, tools, omissions),
     ...encodeSettings(request, context, format, omissions),
   });

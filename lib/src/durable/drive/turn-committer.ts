@@ -348,7 +348,8 @@ export class TurnCommitter {
 
   /**
    * The commit of the first transition, which no journal item causes. Acceptance has stored the start of the turn
-   * already, so a batch is written only if there are start marks, new messages or inbox input.
+   * already, so a batch is written only if there are start marks, new messages, inbox input or events: the beginning of
+   * a compaction before the first model call.
    */
   async #begin({ turn }: Transition, reported: readonly TurnEvent[]): Promise<Committed> {
     if (turn.phase.type === "ended") return this.#endAtOnce(turn, reported);
@@ -356,8 +357,8 @@ export class TurnCommitter {
     const marks = this.draining || this.#isEnding ? [] : this.records.startMarks(turn);
     const { inputs } = this.#start;
     const hasNewMessages = turn.history.length > this.#stored.head.length;
-    if (marks.length === 0 && !hasNewMessages && inputs.length === 0) return "fresh";
-    const events = inputs.length === 0 ? [] : turnStartedByInput(this.#turn, this.#key.session, this.#start);
+    if (marks.length === 0 && !hasNewMessages && inputs.length === 0 && reported.length === 0) return "fresh";
+    const events = this.#startEvents(reported);
     await this.#write(async (now) => this.#advancing(turn, 0, events, putting(...marks), now));
     await this.#removeUnused(marks);
     return "fresh";
@@ -379,11 +380,16 @@ export class TurnCommitter {
    * not valid.
    */
   async #endAtOnce(turn: Turn, reported: readonly TurnEvent[]): Promise<Committed> {
-    const { inputs } = this.#start;
-    const started = inputs.length === 0 ? [] : turnStartedByInput(this.#turn, this.#key.session, this.#start);
-    const events = [...started, ...eventsOfStart(this.#turn, started.length, reported)];
+    const events = this.#startEvents(reported);
     await this.#write(async (now) => this.#ending(turn, resultIn(reported), 0, events, noChanges, now));
     return "fresh";
+  }
+
+  /** The events of the first transition. Acceptance has stored `turn_started` of a turn that no inbox input has started. */
+  #startEvents(reported: readonly TurnEvent[]): readonly StoredEvent[] {
+    const isByInput = this.#start.inputs.length > 0;
+    const started = isByInput ? turnStartedByInput(this.#turn, this.#key.session, this.#start) : [];
+    return [...started, ...eventsOfStart(this.#turn, Math.max(1, started.length), reported)];
   }
 
   /** The change of a commit after which the turn continues. */

@@ -179,7 +179,7 @@ async function startTurn<Types extends OperationTypes>(
 function readSessionEvents(
   sender: Sender,
   id: string,
-  { after, turnId, follow = true, signal }: WatchOptions = {},
+  { after, turnId, follow = true, signal, onConnection }: WatchOptions = {},
 ): ReturnType<EverturnClient["events"]> {
   const path = turnId === undefined ? pathOf(turns.events.path, [id]) : pathOf(turns.watchTurn.path, [id, turnId]);
   const source = {
@@ -187,6 +187,7 @@ function readSessionEvents(
     open: eventStreamAt(sender, path + query(follow ? {} : { follow })),
     ending: follow ? "cut" : "over",
     onTurnEnd: () => undefined,
+    onConnection,
   } as const;
   return eventIterable(sender, source, signal ?? null);
 }

@@ -13,6 +13,7 @@ import { engine, tool } from "../../core/engine/internal.ts";
 import { messageText } from "../../core/model/internal.ts";
 import { memoryStorage } from "../../durable/host/memory/memory.ts";
 import { runtime } from "../../durable/internal.ts";
+import { handClock } from "../../testing/index.ts";
 import { createHandler } from "../index.ts";
 import { conversation, createClient } from "./index.ts";
 
@@ -60,7 +61,7 @@ function clientOf(sessions: Runtime) {
     open.clear();
   };
   const client = createClient({ url: "http://localhost", fetch, retry: { baseMs: 1, maxMs: 5 } });
-  return { client, cut, paths, statuses };
+  return { client, fetch, cut, paths, statuses };
 }
 
 /** Lets a store that requests something again and again do so. */
@@ -442,3 +443,55 @@ test("shows a session that does not exist as an empty conversation, without an e
   expect(store.snapshot()).toMatchObject({ connection: "gone", session: null, messages: [] });
   stop();
 });
+
+test.each(["closes its connections", "falls silent"] as const)(
+  "is not shown as live when the server %s, and is live again without reading the session",
+  async (how) => {
+    const sessions = runtime({
+      host: memoryStorage(),
+      engines: { default: engine({ adapter: fake({ scripts: [says("Hi.")] }), model: "fake:m" }) },
+    });
+    closing.push(() => sessions.close());
+    await (
+      await sessions.start("Hello", { id: "s" })
+    ).result;
+    const clock = handClock();
+    const { fetch, cut, paths } = clientOf(sessions);
+    let isUp = true;
+    const down = async (): Promise<Response> => {
+      throw new TypeError("fetch failed");
+    };
+    const client = createClient({
+      url: "http://localhost",
+      fetch: (url, init) => (isUp ? fetch(url, init) : down()),
+      clock,
+    });
+    const store = conversation(client, "s", { clock });
+    const leave = store.subscribe(() => undefined);
+    await until(store, ({ connection }) => connection === "live");
+    await expect.poll(() => paths.filter((path) => path.endsWith("/events")).length).toBe(1);
+    const requests = paths.length;
+    isUp = false;
+    if (how === "closes its connections") cut();
+    // A silent connection counts as cut after 20 seconds without a heartbeat.
+    let passedMs = 0;
+    await expect
+      .poll(async () => {
+        await clock.advance(500);
+        passedMs += 500;
+        return store.snapshot().connection;
+      })
+      .toBe("reconnecting");
+    expect(store.snapshot().error?.message).toMatch(how === "falls silent" ? /no data was received/ : /cut/);
+    expect(passedMs).toBeLessThan(how === "falls silent" ? 25_000 : 5000);
+    isUp = true;
+    await expect
+      .poll(async () => {
+        await clock.advance(500);
+        return store.snapshot();
+      })
+      .toMatchObject({ connection: "live", error: null });
+    expect(paths.slice(requests).every((path) => path.endsWith("/events"))).toBe(true);
+    leave();
+  },
+);

@@ -34,6 +34,8 @@ export type EventSourceOptions = {
   readonly ending: "cut" | "over";
   /** Called with the result of the turn when the frame `end` arrives. */
   readonly onTurnEnd: (end: TurnEnd) => void;
+  /** Called with `null` when a connection is open, and with the cause when it was cut. */
+  readonly onConnection?: ((cut: Error | null) => void) | undefined;
 };
 
 /**
@@ -87,7 +89,8 @@ export function eventStreamAt(sender: Sender, path: string): EventSourceOptions[
 export function readFrames(sender: Sender, signal: AbortSignal | null): ReadAnswer<FrameStream> {
   return async (response, request) => {
     const isStream = (response.headers.get("content-type") ?? "").startsWith("text/event-stream");
-    if (isStream && response.body !== null) return new FrameStream(response.body, sender, signal);
+    const silence = { silenceMs: sender.streamSilenceMs, clock: sender.clock };
+    if (isStream && response.body !== null) return new FrameStream(response.body, silence, signal);
     throw unexpectedResponse(request, response, await response.text(), "a body that is not an event stream");
   };
 }
@@ -105,9 +108,11 @@ async function* readEvents(
     for (let stream = openStream; ; stream = null) {
       const connection = stream ?? (await source.open(position.cursor, signal, backoff));
       if (connection === null) return undefined;
+      source.onConnection?.(null);
       const ending = yield* readConnection(connection, position, source);
       if (ending.type === "over" || signal.aborted) return undefined;
       if (connection.hasReceivedData) backoff.reset();
+      source.onConnection?.(ending.error instanceof Error ? ending.error : new Error(String(ending.error)));
       if (!(await backoff.wait(null, signal))) {
         const message = "the stream was cut and could not be resumed; resume later after the last cursor";
         throw new ClientError("connection_lost", message, { cause: ending.error });

@@ -21,9 +21,9 @@ import { checkedToken, readJson, readNothing, send } from "./sender.ts";
 
 /** Checks the options and fills in the defaults. */
 export function senderOf(options: ClientOptions): Sender {
-  const { url, token, headers = {}, retry = {}, silenceMs = 60_000, clock = systemClock } = options;
+  const { url, token, headers = {}, retry = {}, silenceMs, clock = systemClock } = options;
   if (typeof token === "string") checkedToken(token);
-  if (!(silenceMs > 0)) {
+  if (silenceMs !== undefined && !(silenceMs > 0)) {
     throw new MisuseError("invalid_argument", "silenceMs must be greater than 0", { path: ["silenceMs"] });
   }
   return {
@@ -34,7 +34,8 @@ export function senderOf(options: ClientOptions): Sender {
     // browsers require.
     fetch: options.fetch ?? ((address, init) => fetch(address, init)),
     retry: checkedRetry(retry),
-    silenceMs,
+    silenceMs: silenceMs ?? 60_000,
+    streamSilenceMs: silenceMs ?? 20_000,
     clock,
   };
 }

@@ -31,6 +31,7 @@ export type Sender = {
   readonly fetch: (url: string, init: RequestInit) => Promise<Response>;
   readonly retry: ClientRetry;
   readonly silenceMs: number;
+  readonly streamSilenceMs: number;
   readonly clock: Clock;
 };
 

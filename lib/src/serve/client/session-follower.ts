@@ -2,10 +2,11 @@
 // open. It holds what was read last. The header of conversation.ts describes the order of the requests.
 
 import type { Clock } from "../../core/clock/clock.ts";
-import type { SessionView, TurnEvent } from "../../core/model/internal.ts";
+import type { RuntimeEvent, SessionView, TurnEvent } from "../../core/model/internal.ts";
 import type { ConversationSnapshot } from "./conversation.ts";
 import type { EverturnClient } from "./types.ts";
 
+import { startTimer } from "../../core/clock/timer.ts";
 import { TurnView } from "../../core/model/internal.ts";
 import { isNotFound } from "./errors.ts";
 
@@ -29,6 +30,9 @@ export type FollowState = Pick<ConversationSnapshot, "connection" | "error" | "s
 /** An open turn, and the cursor of the last event of it that was read. */
 type OpenTurn = { readonly turnId: string; readonly view: TurnView; cursor: string | null };
 
+/** A conversation without a connection for this long is not `live` any more, in milliseconds. */
+const noticeMs = 2000;
+
 /** Follows one session for a conversation. */
 export class SessionFollower {
   readonly #settings: FollowSettings;
@@ -38,6 +42,8 @@ export class SessionFollower {
   #error: Error | null = null;
   /** The cursor of the last event of the session that was read; `null`: none was. */
   #position: string | null = null;
+  /** Ends the timer that notices a missing connection; `null`: there is a connection. */
+  #cancelNotice: (() => void) | null = null;
 
   constructor(settings: FollowSettings) {
     this.#settings = settings;
@@ -65,6 +71,7 @@ export class SessionFollower {
       try {
         if (!(await this.#readSession(signal))) return;
       } catch (thrown) {
+        this.#connected();
         if (signal.aborted) return;
         this.#error = thrown instanceof Error ? thrown : new Error(String(thrown));
         this.#connection = "reconnecting";
@@ -77,10 +84,12 @@ export class SessionFollower {
   /** Reads the session, then its events until it has to be read again. Returns `false` if there is no more to read. */
   async #readSession(signal: AbortSignal): Promise<boolean> {
     const { client, id, limit, onChange } = this.#settings;
+    this.#expectConnection(null);
     const read: SessionView | null = await client.get(id, {
       signal,
       ...(limit === undefined ? {} : { messages: limit }),
     });
+    this.#connected();
     if (signal.aborted) return false;
     const turn = read?.openTurn ?? null;
     const isGone = read === null && (this.#session !== null || this.#connection === "gone");
@@ -100,11 +109,49 @@ export class SessionFollower {
     return true;
   }
 
+  /** Shows that there is no connection, if there is none in time. `cut`: why; `null`: a request was sent. */
+  #expectConnection(cut: Error | null): void {
+    if (this.#cancelNotice !== null) return;
+    const { clock, onChange } = this.#settings;
+    this.#cancelNotice = startTimer(clock, noticeMs, () => {
+      if (this.#connection !== "live") return;
+      this.#error = cut ?? new Error(`the server has not responded for ${noticeMs} ms`);
+      this.#connection = "reconnecting";
+      onChange();
+    });
+  }
+
+  /** There is a connection, or none is needed. */
+  #connected(): void {
+    this.#cancelNotice?.();
+    this.#cancelNotice = null;
+  }
+
+  /** What the streams report about their connections. */
+  readonly #onConnection = (cut: Error | null): void => {
+    if (cut !== null) return this.#expectConnection(cut);
+    this.#connected();
+    if (this.#connection !== "reconnecting") return;
+    [this.#connection, this.#error] = ["live", null];
+    this.#settings.onChange();
+  };
+
+  /** The events of the session, with the connection shown while they are read. */
+  async *#events(options: Parameters<EverturnClient["events"]>[1]): AsyncGenerator<RuntimeEvent, undefined> {
+    const { client, id } = this.#settings;
+    this.#expectConnection(null);
+    try {
+      yield* client.events(id, { ...options, onConnection: this.#onConnection });
+    } finally {
+      this.#connected();
+    }
+  }
+
   /** Reads the events of the open turn. The stream of a turn that is parked ends before the turn does. */
   async #readTurn(turn: OpenTurn, isParked: boolean, signal: AbortSignal): Promise<void> {
-    const { client, id, retryMs, clock, onChange } = this.#settings;
+    const { retryMs, clock, onChange } = this.#settings;
     const after = turn.cursor === null ? {} : { after: turn.cursor };
-    for await (const event of client.events(id, { turnId: turn.turnId, follow: !isParked, signal, ...after })) {
+    for await (const event of this.#events({ turnId: turn.turnId, follow: !isParked, signal, ...after })) {
       turn.cursor = this.#position = event.cursor;
       turn.view.add(event);
       onChange();
@@ -119,12 +166,11 @@ export class SessionFollower {
    * expired.
    */
   async #lastCursor({ session: { lastRun } }: SessionView, signal: AbortSignal): Promise<string | null> {
-    const { client, id } = this.#settings;
     const turnId = lastRun?.turnId ?? null;
     let cursor: string | null = null;
     if (turnId === null) return null;
     try {
-      for await (const event of client.events(id, { turnId, follow: false, signal })) ({ cursor } = event);
+      for await (const event of this.#events({ turnId, follow: false, signal })) ({ cursor } = event);
     } catch (thrown) {
       // A fork has the result of the last turn of its original, which has no events here.
       if (!isNotFound(thrown)) throw thrown;
@@ -137,9 +183,8 @@ export class SessionFollower {
    * call waits for one after it.
    */
   async #nextEvent(isAwaited: (event: TurnEvent) => boolean, signal: AbortSignal): Promise<void> {
-    const { client, id } = this.#settings;
     const after = this.#position === null ? {} : { after: this.#position };
-    for await (const { event, cursor } of client.events(id, { signal, ...after })) {
+    for await (const { event, cursor } of this.#events({ signal, ...after })) {
       this.#position = cursor;
       if (isAwaited(event)) return;
     }

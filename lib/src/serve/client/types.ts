@@ -41,7 +41,11 @@ export type ClientOptions = {
   readonly headers?: { readonly [name: string]: string };
   /** Retry counts and delays. Delays double from `baseMs` to `maxMs` with jitter; `Retry-After` is respected. */
   readonly retry?: Partial<ClientRetry>;
-  /** A stream without data or heartbeat for this many milliseconds counts as cut. Default: 60,000. */
+  /**
+   * A stream without data or heartbeat for this many milliseconds counts as cut, and so does a request without a
+   * response. Default: 20,000 for streams, 60,000 for responses. A server writes a heartbeat every 15 seconds
+   * (`limits.heartbeatMs`).
+   */
   readonly silenceMs?: number;
   /**
    * Waits, timeouts and the randomness of backoff come from it; its times are in milliseconds. Default: the system
@@ -152,6 +156,11 @@ export type WatchOptions = CallOptions & {
   readonly turnId?: string;
   /** `false`: returns the stored events and ends. Default: true. */
   readonly follow?: boolean;
+  /**
+   * Called with `null` when a connection is open, and with the cause when it was cut. The iteration then connects again
+   * and goes on.
+   */
+  readonly onConnection?: (cut: Error | null) => void;
 };
 
 /** An accepted turn on the server: its events and its result. */

@@ -42,7 +42,7 @@ export function createPrivateFile(path: string, text: string): void {
   try {
     linkSync(unfinished, path);
   } catch (error) {
-    if (codeOf(error) !== "EEXIST") throw error;
+    if (errorCode(error) !== "EEXIST") throw error;
   } finally {
     rmSync(unfinished, { force: true });
   }
@@ -57,8 +57,8 @@ export function readPrivateFile(path: string): string | null {
   try {
     file = openSync(path, O_RDONLY | noFollow);
   } catch (error) {
-    if (codeOf(error) === "ENOENT") return null;
-    if (codeOf(error) !== "ELOOP") throw error;
+    if (errorCode(error) === "ENOENT") return null;
+    if (errorCode(error) !== "ELOOP") throw error;
     throw new Error(`${path} is a symbolic link, which is not followed: delete it`, { cause: error });
   }
   try {
@@ -98,7 +98,7 @@ function isOfAnotherUser(uid: number): boolean {
   return own !== undefined && uid !== own;
 }
 
-function codeOf(error: unknown): unknown {
+function errorCode(error: unknown): unknown {
   return error instanceof Error && "code" in error ? error.code : null;
 }
 

@@ -62,10 +62,10 @@ function isTable(name: string): name is TableName {
 async function copyTable(source: HostStorage, target: HostStorage, table: TableName): Promise<CopiedTable> {
   const [[last] = []] = await target.read([{ table, prefix: [], reverse: true, limit: 1 }]);
   let written = await copyAfter(source, target, table, last ?? null);
-  let [from, to] = [await digestOf(source, table), await digestOf(target, table)];
+  let [from, to] = [await tableDigest(source, table), await tableDigest(target, table)];
   if (from.digest !== to.digest && last !== undefined) {
     written += await copyAfter(source, target, table, null);
-    [from, to] = [await digestOf(source, table), await digestOf(target, table)];
+    [from, to] = [await tableDigest(source, table), await tableDigest(target, table)];
   }
   if (from.digest === to.digest) return { table, rows: to.rows, written, digest: to.digest };
   throw new CopyError(
@@ -95,7 +95,7 @@ async function copyAfter(
   return written;
 }
 
-async function digestOf(
+async function tableDigest(
   storage: HostStorage,
   table: TableName,
 ): Promise<{ readonly rows: number; readonly digest: string }> {

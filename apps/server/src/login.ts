@@ -29,7 +29,7 @@ const longestBody = 1024;
 /** Creates a code with which a page of the server at this port obtains the token. */
 export function createLoginCode(token: string, port: number, now = Date.now()): string {
   const facts = `${now.toString(36)}.${randomBytes(16).toString("base64url")}`;
-  return `${facts}.${digestOf(token, port, facts).toString("base64url")}`;
+  return `${facts}.${codeDigest(token, port, facts).toString("base64url")}`;
 }
 
 /** Accepts the codes of one server. */
@@ -53,7 +53,7 @@ export class LoginCodes {
     const [, facts = "", time = "", digest = ""] = /^(([\da-z]{1,11})\.[\w-]{22})\.([\w-]{43})$/.exec(code) ?? [];
     if (facts === "") return null;
     const given = Buffer.from(digest, "base64url");
-    const expected = digestOf(this.#token, this.#port, facts);
+    const expected = codeDigest(this.#token, this.#port, facts);
     if (given.length !== expected.length || !timingSafeEqual(given, expected)) return null;
     const createdAt = Number.parseInt(time, 36);
     const isFresh = createdAt >= this.#startedAt && createdAt <= now && now < createdAt + loginCodeMs;
@@ -63,7 +63,7 @@ export class LoginCodes {
   }
 }
 
-function digestOf(token: string, port: number, facts: string): Buffer {
+function codeDigest(token: string, port: number, facts: string): Buffer {
   return createHmac("sha256", token).update(`everturn login\n${port}\n${facts}`).digest();
 }
 

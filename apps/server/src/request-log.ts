@@ -49,7 +49,7 @@ export class RequestLog {
     if (report === null) return;
     const since = performance.now();
     const method = incoming.method ?? "";
-    const path = pathOf(incoming.url ?? "");
+    const path = requestPath(incoming.url ?? "");
     // Read now: a closed socket has no address.
     const address = incoming.socket.remoteAddress ?? "";
     outgoing.once("close", () => {
@@ -80,7 +80,7 @@ export class RequestLog {
 /**
  * The path of a request target, which may be absolute (`http://user:password@host/path?query`, RFC 9112 section 3.2.2).
  */
-function pathOf(target: string): string {
+function requestPath(target: string): string {
   try {
     // A target that begins with two slashes would be read as a host name.
     return new URL(target.replace(/^\/+/, "/"), "http://localhost").pathname;

@@ -30,7 +30,7 @@ export function text(value: unknown, { name }: Origin): string {
 }
 
 export function texts(value: unknown, origin: Origin): readonly string[] {
-  return listOf(value, origin).map((item) => text(item, origin));
+  return textList(value, origin).map((item) => text(item, origin));
 }
 
 /** A path, made absolute. `:memory:` is kept. */
@@ -214,7 +214,7 @@ export function tokens(value: unknown, origin: Origin): readonly ServerToken[] |
 /** The smallest number of characters. Shorter tokens can be guessed by trying. */
 const shortestToken = 16;
 
-function listOf(value: unknown, { name }: Origin): readonly unknown[] {
+function textList(value: unknown, { name }: Origin): readonly unknown[] {
   const items: readonly unknown[] = Array.isArray(value) ? value : [value];
   if (items.every((item) => typeof item === "string")) return items;
   throw new SettingsError(`${name} has to be text or a list of texts, not ${preview(value)}`);

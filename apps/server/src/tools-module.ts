@@ -97,7 +97,7 @@ function unusedBeside(
 
 function warnUnused(path: string, unused: readonly NamedExport[], reason: string, warn: WarnTools): void {
   if (unused.length === 0) return;
-  const names = unused.map(({ name, value }) => `${name} (${isTool(value) ? "a tool" : kindOf(value)})`);
+  const names = unused.map(({ name, value }) => `${name} (${isTool(value) ? "a tool" : describeType(value)})`);
   warn(`the tools module ${path}: not used: ${names.join(", ")}; ${reason}`);
 }
 
@@ -130,11 +130,13 @@ function namedTools(path: string, name: string, value: unknown): readonly Tool[]
 function checkedTools(path: string, what: string, value: unknown): readonly Tool[] {
   if (isTool(value)) return [value];
   if (!Array.isArray(value)) {
-    throw new SettingsError(`the tools module ${path}: ${what} is ${kindOf(value)}; expected ${expected}`);
+    throw new SettingsError(`the tools module ${path}: ${what} is ${describeType(value)}; expected ${expected}`);
   }
   return value.map((item: unknown, index): Tool => {
     if (isTool(item)) return item;
-    throw new SettingsError(`the tools module ${path}: [${index}] of ${what} is ${kindOf(item)}; expected ${expected}`);
+    throw new SettingsError(
+      `the tools module ${path}: [${index}] of ${what} is ${describeType(item)}; expected ${expected}`,
+    );
   });
 }
 
@@ -142,7 +144,7 @@ function isObject(value: unknown): value is object {
   return typeof value === "object" && value !== null;
 }
 
-function kindOf(value: unknown): string {
+function describeType(value: unknown): string {
   if (value === null || value === undefined) return String(value);
   if (Array.isArray(value)) return "a list";
   return typeof value === "object" ? "an object" : `a ${typeof value}`;

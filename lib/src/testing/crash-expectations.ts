@@ -247,11 +247,13 @@ function inCallOrder<Entry extends { readonly event: RuntimeEvent["event"] }>(
   const sorted: Entry[] = [];
   let batch: Entry[] = [];
   const flush = () => {
-    sorted.push(...batch.toSorted((left, right) => compare(callOf(left.event) ?? "", callOf(right.event) ?? "")));
+    sorted.push(
+      ...batch.toSorted((left, right) => compare(callIdOfEvent(left.event) ?? "", callIdOfEvent(right.event) ?? "")),
+    );
     batch = [];
   };
   for (const entry of entries) {
-    if (callOf(entry.event) !== null) batch.push(entry);
+    if (callIdOfEvent(entry.event) !== null) batch.push(entry);
     else {
       flush();
       sorted.push(entry);
@@ -262,7 +264,7 @@ function inCallOrder<Entry extends { readonly event: RuntimeEvent["event"] }>(
 }
 
 /** The call id of an event about a tool call; otherwise `null`. */
-function callOf(event: RuntimeEvent["event"]): string | null {
+function callIdOfEvent(event: RuntimeEvent["event"]): string | null {
   switch (event.type) {
     case "tool_execution_completed":
     case "tool_result_encoded":
@@ -300,12 +302,12 @@ function plain(value: unknown, turns: readonly string[], { unknown, asked, ranTu
 function answeredCall(item: unknown): string | null {
   if (typeof item !== "object" || item === null) return null;
   if ("toolCallId" in item && typeof item.toolCallId === "string") return item.toolCallId;
-  if ("answer" in item && "call" in item) return answeredCall({ type: "tool_call", ...objectOf(item.call) });
+  if ("answer" in item && "call" in item) return answeredCall({ type: "tool_call", ...objectOrEmpty(item.call) });
   if (!("type" in item && "id" in item) || typeof item.type !== "string" || typeof item.id !== "string") return null;
   return item.type.startsWith("tool_") ? item.id : null;
 }
 
-function objectOf(value: unknown): object {
+function objectOrEmpty(value: unknown): object {
   return typeof value === "object" && value !== null ? value : {};
 }
 
@@ -318,7 +320,7 @@ function difference(what: string, expected: Json, actual: Json): readonly string
 /** Returns the path and the values of the first difference; `null` if the values are equal. */
 export function firstDifference(expected: Json | undefined, actual: Json | undefined, path: string): string | null {
   if (expected === actual) return null;
-  const [left, right] = [fieldsOf(expected), fieldsOf(actual)];
+  const [left, right] = [entriesByKey(expected), entriesByKey(actual)];
   if (left === null || right === null || Array.isArray(expected) !== Array.isArray(actual)) {
     return `${path} is ${short(actual)}, not ${short(expected)}`;
   }
@@ -330,7 +332,7 @@ export function firstDifference(expected: Json | undefined, actual: Json | undef
 }
 
 /** The items of an array or the fields of an object, by key; `null` for any other value. */
-function fieldsOf(value: Json | undefined): ReadonlyMap<string, Json> | null {
+function entriesByKey(value: Json | undefined): ReadonlyMap<string, Json> | null {
   return typeof value === "object" && value !== null ? new Map(Object.entries(value)) : null;
 }
 

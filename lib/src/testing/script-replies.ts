@@ -30,7 +30,7 @@ export function scriptedReply(api: ProviderApi, script: readonly ProviderStep[],
 
 type Call = Extract<ProviderStep, { readonly type: "tool_call" }>;
 
-function callsOf(script: readonly ProviderStep[]): readonly Call[] {
+function scriptedCalls(script: readonly ProviderStep[]): readonly Call[] {
   return script.filter((step) => step.type === "tool_call");
 }
 
@@ -76,7 +76,7 @@ function responsesReply(script: readonly ProviderStep[], number: number): JsonOb
 function chatReply(script: readonly ProviderStep[], number: number): JsonObject {
   const { input, output } = tokensOf(script);
   const text = script.map((step) => (step.type === "text" ? step.text : "")).join("");
-  const calls = callsOf(script);
+  const calls = scriptedCalls(script);
   const tool_calls = calls.map((step, at) => ({
     id: step.id ?? `call_${number}_${at}`,
     type: "function",
@@ -116,7 +116,7 @@ function anthropicReply(script: readonly ProviderStep[], number: number): JsonOb
     type: "message",
     role: "assistant",
     content,
-    stop_reason: callsOf(script).length === 0 ? "end_turn" : "tool_use",
+    stop_reason: scriptedCalls(script).length === 0 ? "end_turn" : "tool_use",
     usage: { input_tokens: input, output_tokens: output },
   };
 }

@@ -19,7 +19,7 @@ export const promptSign = "› ";
 
 /** Renders messages as the chat showed them live; tool results are shortened. */
 export function renderTranscript(messages: readonly Message[], options: TranscriptOptions): string {
-  const calls = callsOf(messages);
+  const calls = callsById(messages);
   let isAfterTool = false;
   return messages
     .map((message) => {
@@ -34,7 +34,7 @@ export function renderTranscript(messages: readonly Message[], options: Transcri
 
 type Calls = ReadonlyMap<string, Extract<Message, { role: "assistant" }>["toolCalls"][number]>;
 
-function callsOf(messages: readonly Message[]): Calls {
+function callsById(messages: readonly Message[]): Calls {
   return new Map(
     messages.flatMap((message) =>
       message.role === "assistant" ? message.toolCalls.map((call) => [call.id, call] as const) : [],
@@ -75,7 +75,7 @@ function userLines(text: string, width: number, colours: Colours): string {
 
 /** Renders the conversation as a Markdown file. */
 export function toMarkdown(messages: readonly Message[]): string {
-  const calls = callsOf(messages);
+  const calls = callsById(messages);
   return messages
     .flatMap((message): readonly string[] => {
       const text = messageText(message);

@@ -71,7 +71,7 @@ export async function createKey(context: CommandContext, request: CreateRequest)
     ...(tenant === null || tenant === "" ? {} : { tenant }),
     ...(scopes.length === 0 ? {} : { scopes: scopes.map(scopeOf) }),
     ...(engines.length === 0 ? {} : { engines }),
-    ...(toolContext === null ? {} : { context: objectOf(toolContext) }),
+    ...(toolContext === null ? {} : { context: parseObject(toolContext) }),
     ...(expires === null ? {} : { ttlMs: durationOf("--expires", expires) }),
   };
   return printed(context, await withKeys(context, (keys) => keys.create(grant, { by: actorName() })), request.json);
@@ -85,7 +85,7 @@ function scopeOf(text: string): Scope {
   throw new UsageError(`--scope must be one of ${scopeNames.join(", ")}`);
 }
 
-function objectOf(text: string): JsonObject {
+function parseObject(text: string): JsonObject {
   try {
     const value: JsonObject | null = JSON.parse(text);
     if (typeof value === "object" && value !== null && !Array.isArray(value)) return value;

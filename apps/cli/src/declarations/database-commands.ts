@@ -19,7 +19,7 @@ const statuses = ["running", "waiting", "failed", "parked", "ended"] as const;
 function filterOf(command: Command): SessionFilter {
   const status = statuses.find((name) => name === value(command, "status"));
   const [engine, owner] = [value(command, "ofEngine"), value(command, "owner")];
-  const pairs = textsOf(command, "metadata").map((pair): readonly [string, string] => {
+  const pairs = repeatedValues(command, "metadata").map((pair): readonly [string, string] => {
     const [, name = "", text = ""] = /^([^=]+)=(.*)$/s.exec(pair) ?? [];
     if (name === "") throw new UsageError("--metadata must be name=value");
     return [name, text];
@@ -33,7 +33,7 @@ function filterOf(command: Command): SessionFilter {
 }
 
 /** The values of an option that may be repeated. */
-function textsOf(command: Command, name: string): readonly string[] {
+function repeatedValues(command: Command, name: string): readonly string[] {
   const given: unknown = command.getOptionValue(name);
   return Array.isArray(given) ? given.map(String) : [];
 }
@@ -285,8 +285,8 @@ const keys: Declaration = {
         const { createKey } = await import("../commands/keys.ts");
         return createKey(context, {
           name,
-          scopes: textsOf(command, "scope"),
-          engines: textsOf(command, "ofEngine"),
+          scopes: repeatedValues(command, "scope"),
+          engines: repeatedValues(command, "ofEngine"),
           operator: flag(command, "operator"),
           toolContext: value(command, "context"),
           expires: value(command, "expires"),

@@ -52,7 +52,7 @@ export function failureOfError(error: unknown, route: ProviderRoute, now: number
     const requestId = headers === null ? null : requestIdOf(headers);
     const parsedBody = body === null ? null : (parseJson(body)?.value ?? body);
     const retryAfterMs = (headers === null ? null : retryAfter(headers, now)) ?? retryDelayIn(parsedBody);
-    const code = codeOf(parsedBody) ?? codeOf(fieldOf(error, "data"));
+    const code = errorCode(parsedBody) ?? errorCode(fieldOf(error, "data"));
     return classify({ status, body: parsedBody, requestId, retryAfterMs }, { message, code }, failureContext(route));
   }
   const details = { provider, message: `${provider}: ${message}`, cause: error, raw: body };
@@ -63,8 +63,8 @@ export function failureOfError(error: unknown, route: ProviderRoute, now: number
     message,
     textField(cause, "name"),
     textField(cause, "message"),
-    codeOf(error),
-    codeOf(cause),
+    errorCode(error),
+    errorCode(cause),
   ].join(" ");
   if (/time(?:d )?out|ETIMEDOUT|AbortError/i.test(words)) return adapterFailure("timeout", details);
   if (name === "AI_APICallError" || /ECONN|ENOTFOUND|EPIPE|UND_ERR|fetch failed|network/i.test(words))
@@ -72,7 +72,7 @@ export function failureOfError(error: unknown, route: ProviderRoute, now: number
   if (error instanceof Error) return adapterFailure("unknown", { ...details, cause: toCause(error) });
   // An error inside of a stream is what the provider sent, as text or as an object.
   const sent = { status: null, body: jsonOf(error), requestId: null, retryAfterMs: null };
-  return classify(sent, { message, code: codeOf(error) }, failureContext(route));
+  return classify(sent, { message, code: errorCode(error) }, failureContext(route));
 }
 
 /** Errors of the packages about a response that they cannot read. */
@@ -96,7 +96,7 @@ function errorMessage(error: unknown): string {
 }
 
 /** The identifier of an error in the forms of the APIs: `{ error: { code | type } }`, `{ code | type }`. */
-function codeOf(error: unknown): string | null {
+function errorCode(error: unknown): string | null {
   const json = objectOf(error);
   const inner = objectAt(json, "error") ?? asObject(json ?? undefined);
   return textAt(inner, "code") ?? textAt(inner, "type");

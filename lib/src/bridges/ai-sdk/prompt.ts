@@ -43,7 +43,7 @@ export function readPrompt(prompt: readonly unknown[]): readonly Message[] {
       case "user":
         return [user(listOf(message, "content").map((part) => requiredPart(part, path)))];
       case "assistant":
-        return stepsOf(listOf(message, "content")).flatMap((parts) => readStep(parts, path));
+        return partsByStep(listOf(message, "content")).flatMap((parts) => readStep(parts, path));
       case "tool":
         return listOf(message, "content").flatMap((part) => toolMessage(part, path) ?? []);
       default:
@@ -63,7 +63,7 @@ function requiredPart(part: unknown, path: string): UserPart {
 }
 
 /** Groups the parts of an assistant message by step. Parts without a number begin a step when they follow a result. */
-function stepsOf(parts: readonly unknown[]): readonly (readonly unknown[])[] {
+function partsByStep(parts: readonly unknown[]): readonly (readonly unknown[])[] {
   const steps: unknown[][] = [];
   let current: string | null = null;
   let hasResult = false;
@@ -89,7 +89,7 @@ function readStep(parts: readonly unknown[], path: string): readonly Message[] {
     textField(part, "type") === "tool-result" ? (toolMessage(part, path) ?? []) : [],
   );
   const content = parts.flatMap((part) => replyPartOf(part, path) ?? []);
-  const toolCalls = parts.flatMap((part) => callOf(part) ?? []);
+  const toolCalls = parts.flatMap((part) => toToolCall(part) ?? []);
   if (content.length === 0) return results;
   const converted = assistant(content, { toolCalls });
   const stored = parts.map(storedReply).findLast((reply) => reply !== null) ?? null;
@@ -121,7 +121,7 @@ function replyPartOf(part: unknown, path: string): AssistantPart | null {
   }
 }
 
-function callOf(part: unknown): ToolCallInput | null {
+function toToolCall(part: unknown): ToolCallInput | null {
   if (textField(part, "type") !== "tool-call") return null;
   const [id, name] = [textField(part, "toolCallId") ?? "", textField(part, "toolName") ?? ""];
   return { id, name, arguments: objectOf(fieldOf(part, "input")) ?? {} };

@@ -109,7 +109,7 @@ function convert(key: string, source: AiSdkTool, ofProvider: ProviderTool | null
     description: descriptionOf(source, name),
     replay,
     manual: typeof execute !== "function",
-    needsApproval: approvalOf(source),
+    needsApproval: approvalRule(source),
     ...(typeof execute === "function"
       ? {
           handler: async (input: unknown, context: ToolContext) => {
@@ -144,7 +144,7 @@ function descriptionOf({ description }: AiSdkTool, name: string): string {
   return typeof text === "string" ? text : `The tool ${name}.`;
 }
 
-function approvalOf(source: AiSdkTool): NonNullable<ToolDefinition<unknown>["needsApproval"]> {
+function approvalRule(source: AiSdkTool): NonNullable<ToolDefinition<unknown>["needsApproval"]> {
   const needsApproval = fieldOf(source, "needsApproval");
   if (typeof needsApproval !== "function") return needsApproval === true;
   return async (input, context) =>

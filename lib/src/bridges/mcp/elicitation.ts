@@ -58,7 +58,7 @@ export function questionText(elicitation: McpElicitation, server: string, proble
   if (elicitation.mode === "url") {
     return `${head}\nOpen ${elicitation.url}\nThen answer "done", or "decline".`;
   }
-  const fields = fieldsOf(elicitation.schema);
+  const fields = formFields(elicitation.schema);
   const lines = fields.map(({ name, schema, isRequired }) => `- ${name}${fieldText(schema, isRequired)}`);
   const how =
     fields.length > 1
@@ -81,7 +81,7 @@ export async function readAnswer(
   const action = given?.["action"];
   if (given !== null && (action === "decline" || action === "cancel")) return { action };
   if (elicitation.mode === "url") return { action: "accept" };
-  const fields = fieldsOf(elicitation.schema);
+  const fields = formFields(elicitation.schema);
   const own =
     given !== null && action === "accept" && !fields.some(({ name }) => name === "action")
       ? (given["content"] ?? {})
@@ -96,7 +96,7 @@ export async function readAnswer(
 
 type Field = { readonly name: string; readonly schema: JsonObject; readonly isRequired: boolean };
 
-function fieldsOf({ properties, required: names }: JsonObject): readonly Field[] {
+function formFields({ properties, required: names }: JsonObject): readonly Field[] {
   if (properties === undefined || !isPlainObject(properties)) return [];
   const requiredNames = Array.isArray(names) ? names : [];
   return Object.entries(properties).map(([name, schema]) => ({

@@ -231,7 +231,7 @@ class OtelSpan implements ObservedSpan {
     const labels = definedOnly({
       [attributes.operation]: clientOperations[name],
       [attributes.provider]: providerOf(metadata),
-      [attributes.requestModel]: modelOf(metadata),
+      [attributes.requestModel]: qualifiedModel(metadata),
       [attributes.responseModel]: textOrNull(result["responseModel"]),
     });
     const failed = error === null ? labels : { ...labels, [attributes.errorType]: error.type };
@@ -278,7 +278,7 @@ function describe({ name, requestId, metadata, input }: SpanStart): {
   readonly kind: SpanKind;
   readonly values: Attributes;
 } {
-  const model = modelOf(metadata);
+  const model = qualifiedModel(metadata);
   const shared = {
     [attributes.conversation]: textOrNull(metadata["sessionId"]),
     [attributes.provider]: providerOf(metadata),
@@ -375,7 +375,7 @@ function providerOf({ provider }: JsonObject): string | null {
 }
 
 /** The requested model without the name of its provider, which a model name may start with. */
-function modelOf({ provider, model }: JsonObject): string | null {
+function qualifiedModel({ provider, model }: JsonObject): string | null {
   const name = textOrNull(model);
   const prefix = `${textOrNull(provider) ?? ""}:`;
   return name !== null && prefix.length > 1 && name.startsWith(prefix) ? name.slice(prefix.length) : name;

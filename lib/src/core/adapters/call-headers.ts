@@ -26,7 +26,7 @@ export function joinHeaders(...sources: readonly Headers[]): Headers {
     for (const [name, value] of Object.entries(headers)) {
       const earlier = merged[name];
       const joins = listHeaders.has(name) && earlier !== undefined;
-      merged[name] = joins ? [...new Set([...listOf(earlier), ...listOf(value)])].join(",") : value;
+      merged[name] = joins ? [...new Set([...splitList(earlier), ...splitList(value)])].join(",") : value;
     }
   }
   return merged;
@@ -35,7 +35,7 @@ export function joinHeaders(...sources: readonly Headers[]): Headers {
 /** Headers that hold a list of beta features. */
 const listHeaders: ReadonlySet<string> = new Set(["anthropic-beta", "openai-beta"]);
 
-function listOf(value: string): readonly string[] {
+function splitList(value: string): readonly string[] {
   return value.split(",").map((item) => item.trim());
 }
 

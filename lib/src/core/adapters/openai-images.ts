@@ -82,14 +82,14 @@ function encode(request: ImageRequest): ImageCall {
   const family = familyOf(model);
   checkOperation(provider, model, request, family.operations);
   if (family.isGpt) refuseUrls(request, provider, model);
-  const fields = fieldsOf(request, model, family);
+  const fields = sharedFields(request, model, family);
   return request.operation === "generate"
     ? { model, path: "/images/generations", body: { type: "json", value: fields } }
     : { model, path: "/images/edits", body: editBody(request, model, fields, family) };
 }
 
 /** The fields that generation and edit share. `options` are merged last. */
-function fieldsOf(request: ImageRequest, model: string, { isGpt }: Family): JsonObject {
+function sharedFields(request: ImageRequest, model: string, { isGpt }: Family): JsonObject {
   const { prompt, n, size, quality, background, style, responseFormat, options } = request;
   const familyFields = isGpt
     ? { quality: quality === null ? null : (gptQualities.get(quality) ?? quality), background }
@@ -178,7 +178,7 @@ function decode({ body, raw, requestId }: ImageAnswer, request: ImageRequest, mo
   const resultSize = textAt(body, "size") ?? sizeText(size);
   const format = textAt(body, "output_format") ?? textAt(options, "output_format");
   const images = objectsAt(body, "data").flatMap((entry): readonly ImageContent[] => {
-    const source = sourceOf(entry);
+    const source = imageSource(entry);
     if (source === null) return [];
     const detectedType = mimeTypeOf({ source, mimeType: format === null ? null : `image/${format}` });
     const mimeType = source.type === "base64" ? (detectedType ?? "image/png") : null;
@@ -205,7 +205,7 @@ function decode({ body, raw, requestId }: ImageAnswer, request: ImageRequest, mo
   });
 }
 
-function sourceOf(entry: JsonObject): ImageContent["source"] | null {
+function imageSource(entry: JsonObject): ImageContent["source"] | null {
   const data = textAt(entry, "b64_json");
   if (data !== null) return { type: "base64", data };
   const url = textAt(entry, "url");

@@ -187,8 +187,8 @@ export function restoreEngine(described: JsonObject, registry: EngineRegistry): 
     adapter: adapter === null ? null : find("adapter", adapters, ({ provider }) => provider, adapter),
     imageAdapter:
       imageAdapter === null ? null : find("image adapter", imageAdapters, ({ provider }) => provider, imageAdapter),
-    tools: listOf("tools", tools).map((name) => find("tool", registeredTools, (tool) => tool.name, name)),
-    fallback: listOf("fallback", fallback).map((item) => restoreFallback(item, adapters)),
+    tools: readList("tools", tools).map((name) => find("tool", registeredTools, (tool) => tool.name, name)),
+    fallback: readList("fallback", fallback).map((item) => restoreFallback(item, adapters)),
     adapterOptions: mapOf("adapterOptions", adapterOptions),
     metadata: mapOf("metadata", metadata),
     retry: retryOf(retry),
@@ -201,7 +201,7 @@ export function restoreEngine(described: JsonObject, registry: EngineRegistry): 
     contextPolicy: contextPolicy === null ? null : mapOf("contextPolicy", contextPolicy),
     projector: projector === null ? null : findVersion("projector", registry.projectors ?? [], projector),
     context: mapOf("context", context),
-    middleware: listOf("middleware", middleware).map((name) =>
+    middleware: readList("middleware", middleware).map((name) =>
       find("middleware", registered, (item) => item.name, name),
     ),
   });
@@ -249,12 +249,12 @@ function invalid(message: string): EngineError {
 function restoreFallback(described: Json, adapters: readonly Adapter[]): Fallback {
   if (typeof described === "object" && described !== null && !Array.isArray(described) && "adapter" in described) {
     const adapter = find("adapter", adapters, ({ provider }) => provider, described["adapter"]);
-    return { adapter, model: modelOf(described["model"]) };
+    return { adapter, model: fallbackModel(described["model"]) };
   }
-  return modelOf(described);
+  return fallbackModel(described);
 }
 
-function modelOf(described: Json | undefined) {
+function fallbackModel(described: Json | undefined) {
   const parsed = parse("environment", { model: described ?? null });
   if (parsed.ok && parsed.value.model !== null) return parsed.value.model;
   throw invalid("a fallback of the described engine has no model");
@@ -281,7 +281,7 @@ function versionName({ name, version }: Identity): string {
   return `${name} ${version}`;
 }
 
-function listOf(field: string, value: Json): readonly Json[] {
+function readList(field: string, value: Json): readonly Json[] {
   if (Array.isArray(value)) return value;
   throw invalid(`${field} of the description has to be a list`);
 }

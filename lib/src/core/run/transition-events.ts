@@ -189,7 +189,7 @@ export class TransitionEvents {
     const completed: TurnEvent = { type: "tool_execution_completed", id, name, result: outcome, durationMs };
     // The result of a cell's call goes to the cell; the model does not see it as a tool message.
     if (inCell) return [completed];
-    const answer = answerOf(response);
+    const answer = toAnswer(response);
     if (outcome.type === "ask_user") {
       const { question, opts } = outcome;
       this.#askUserOpts ??= opts;
@@ -325,7 +325,7 @@ function compactionEnded({ phase }: Turn, { contextWindow: { frame } }: Turn): r
 /** The fields that the events of a tool result share with its tool message. */
 type Answer = Pick<EventOf<"tool_halt">, "content" | "status" | "code" | "ranArguments">;
 
-function answerOf({ outcome, content, ranArguments }: ToolReturned): Answer {
+function toAnswer({ outcome, content, ranArguments }: ToolReturned): Answer {
   const code = outcome.type === "failure" ? outcome.failure.code : null;
   return { content, status: toolOutcomeStatus(outcome), code, ranArguments };
 }

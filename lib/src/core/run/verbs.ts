@@ -190,7 +190,7 @@ function streamOf<Context extends CallerContext, Result>(
   return new TurnStream(
     (outlet) => {
       const ports = memoryPorts(plan, outlet, tenant);
-      const { result, stop } = startRun(plan, ports, childrenOf(plan, tenant), { ...noOrigin, parent });
+      const { result, stop } = startRun(plan, ports, planChildren(plan, tenant), { ...noOrigin, parent });
       return { result: result.then(take), stop };
     },
     textOf,
@@ -202,7 +202,7 @@ function streamOf<Context extends CallerContext, Result>(
  * `context.runChild` in memory: an inner turn is an ordinary run with the signal of its call. It is not durable and
  * cannot wait.
  */
-function childrenOf<Context extends CallerContext>(plan: Plan<Context>, tenant: string | null): PlanChild {
+function planChildren<Context extends CallerContext>(plan: Plan<Context>, tenant: string | null): PlanChild {
   return (_, __, signal, addUsage, ___, span) =>
     async (engine, input, options = {}) => {
       const childOptions = {

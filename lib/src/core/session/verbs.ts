@@ -76,7 +76,7 @@ export function streamStart<Context extends CallerContext>(
   input: SessionInput<Context>,
   options: ChatOptions<Context> = {},
 ): TurnStream<SessionResult<Context>> {
-  const session = sessionOf(engine, input);
+  const session = initialSession(engine, input);
   checkStatus(session, "start", null);
   return runSession(engine, session, options);
 }
@@ -100,7 +100,7 @@ export async function start<Context extends CallerContext>(
   input: SessionInput<Context>,
   options: ChatOptions<Context> = {},
 ): Promise<SessionResult<Context>> {
-  const session = sessionOf(engine, input);
+  const session = initialSession(engine, input);
   return collect(engine, session, options, streamStart(engine, session, options));
 }
 
@@ -331,7 +331,7 @@ function emptyRun(session: Session): TurnStream<WithText<ChatResult>> {
   return new TurnStream(begin, () => "");
 }
 
-function sessionOf<Context extends CallerContext>(
+function initialSession<Context extends CallerContext>(
   engine: Engine<Context>,
   input: SessionInput<Context>,
 ): Session<Context> {

@@ -47,7 +47,7 @@ export function addedNullsOf(schema: JsonObject, root: string | null = null): Js
     const current = node;
     const names = Object.keys(objectAt(current, "properties") ?? {});
     if (names.some((name) => isAddedNull(reduced, current, name))) return reduced;
-    nodes.push(...childrenOf(current));
+    nodes.push(...childSchemas(current));
   }
   return null;
 }
@@ -76,7 +76,7 @@ function objectsOf(value: Json | undefined): readonly JsonObject[] {
   return object === null ? [] : [object];
 }
 
-function childrenOf(node: JsonObject): readonly JsonObject[] {
+function childSchemas(node: JsonObject): readonly JsonObject[] {
   const groups = ["properties", "$defs", "definitions"].flatMap((key) => Object.values(objectAt(node, key) ?? {}));
   const items = node["items"];
   return [...groups, ...listAt(node, "anyOf"), ...(items === undefined ? [] : [items])].flatMap(objectsOf);

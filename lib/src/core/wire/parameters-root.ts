@@ -26,7 +26,7 @@ export function objectParameters(schema: JsonObject): JsonObject {
   if (isAccepted && (type === undefined || typeof type === "string")) return schema;
   const open = new Set(["#"]);
   const root = resolved(schema, schema, open) ?? schema;
-  const fields = fieldsOf(root, schema, open);
+  const fields = mergedFields(root, schema, open);
   const dropped = rootKeywords.flatMap((keyword) => {
     const value = root[keyword];
     return value === undefined ? [] : [`${keyword} ${JSON.stringify(value)}`];
@@ -55,7 +55,7 @@ type Fields = {
 };
 
 /** The fields of a node and of its branches. `open`: the references to the nodes around it. */
-function fieldsOf(node: JsonObject, root: JsonObject, open: ReadonlySet<string>): Fields {
+function mergedFields(node: JsonObject, root: JsonObject, open: ReadonlySet<string>): Fields {
   const own: Fields = {
     properties: new Map(Object.entries(objectAt(node, "properties") ?? {})),
     required: new Set(listAt(node, "required")),
@@ -66,7 +66,7 @@ function fieldsOf(node: JsonObject, root: JsonObject, open: ReadonlySet<string>)
       const followed = new Set(open);
       const target = resolved(branch, root, followed);
       const isObject = target !== null && (typesOf(target)?.includes("object") ?? true);
-      return isObject ? [fieldsOf(target, root, followed)] : [];
+      return isObject ? [mergedFields(target, root, followed)] : [];
     });
   const unions = [branchFields("anyOf"), branchFields("oneOf")].filter((branches) => branches.length > 0);
   const parts = [own, ...unions.map(united), ...branchFields("allOf")];

@@ -46,7 +46,7 @@ export async function start(
 ): Promise<TurnHandle> {
   const stored = storedStartOptions(options);
   const { id = await newSessionId(context, options.key), engine = "default" } = options;
-  const initial = sessionOf(input, options);
+  const initial = initialSession(input, options);
   checkStatus(initial, "start", null);
   // A key of one caller does not find the session of another.
   const owner = context.caller === null ? [] : [{ owner: context.caller }];
@@ -215,11 +215,11 @@ function verbContent(
 }
 
 /** The initial session of `start`, validated: all of it is stored, so all of it must be JSON. */
-function sessionOf(
+function initialSession(
   input: string | UserMessage | readonly Message[] | Session<JsonObject>,
   { context, metadata }: Pick<StartOptions<unknown>, "context" | "metadata">,
 ): Session<JsonObject> {
-  const messages = messagesOf(input);
+  const messages = givenMessages(input);
   const base: unknown = messages === null ? input : newSession({ thread: fromMessages(messages) });
   // Options of the verb override fields of the session.
   const options = { ...(context === undefined ? {} : { context }), ...(metadata === undefined ? {} : { metadata }) };
@@ -230,7 +230,9 @@ function sessionOf(
   throw new MisuseError("invalid_argument", `start: ${read.failure.message}`, { path: issue?.path ?? [] });
 }
 
-function messagesOf(input: string | UserMessage | readonly Message[] | Session<JsonObject>): readonly Message[] | null {
+function givenMessages(
+  input: string | UserMessage | readonly Message[] | Session<JsonObject>,
+): readonly Message[] | null {
   if (typeof input === "string") return [user(input)];
   if (isMessages(input)) return input;
   return isPlainObject(input) && "role" in input ? [input] : null;

@@ -156,19 +156,19 @@ export function readRecord(record: TurnRecord | string): TurnRecord {
     data: {
       sessionId: String(sessionId),
       turnId: String(turnId),
-      history: list(history).map((message, index) => partOf("entries", message, ["history", index])),
+      history: list(history).map((message, index) => readRecordPart("entries", message, ["history", index])),
       protocolEvents: orThrow(parse("session", { protocolEvents: list(protocolEvents) })).protocolEvents,
-      start: partOf("starts", start, ["start"]),
-      pinned: orThrow(readPinned(partOf("contents", pinned, ["pinned"]))),
+      start: readRecordPart("starts", start, ["start"]),
+      pinned: orThrow(readPinned(readRecordPart("contents", pinned, ["pinned"]))),
       context: isObject(session) ? session : {},
-      rows: list(rows).map((row, index) => partOf("journal", row, ["rows", index])),
+      rows: list(rows).map((row, index) => readRecordPart("journal", row, ["rows", index])),
       end: head.end,
     },
   };
 }
 
 /** Reads a part of a record. The issues of the error have the place of the part in their paths. */
-function partOf<T extends Parameters<typeof readPart>[0]>(table: T, value: unknown, place: Path) {
+function readRecordPart<T extends Parameters<typeof readPart>[0]>(table: T, value: unknown, place: Path) {
   const result = readPart(table, value);
   if (result.ok) return result.value;
   const issues = result.failure.issues.map((issue) => ({ ...issue, path: [...place, ...issue.path] }));

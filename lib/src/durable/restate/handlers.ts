@@ -39,7 +39,7 @@ export function sessionHandlers(context: ServiceContext): Handlers {
   const verb = <Verb extends VerbName>(name: Verb): Handler => ({
     ...shared,
     call: async (on, body) => {
-      checkVerbInput(name, inputOf(body));
+      checkVerbInput(name, parseInput(body));
       return accept(context, on, name, jsonOf<VerbInputs[Verb]>(body));
     },
   });
@@ -48,7 +48,7 @@ export function sessionHandlers(context: ServiceContext): Handlers {
       isExclusive: true,
       isLong: true,
       keepsResult: true,
-      call: async (on, body) => drive(context, on, checkedDriveInput(inputOf(body))),
+      call: async (on, body) => drive(context, on, checkedDriveInput(parseInput(body))),
     },
     resume: { ...shared, isLong: true, keepsResult: false, call: (on) => resume(context, on) },
     start: verb("start"),
@@ -63,7 +63,7 @@ export function sessionHandlers(context: ServiceContext): Handlers {
     result: {
       ...shared,
       call: async (on, body) => {
-        const { turnId } = inputOf(body);
+        const { turnId } = parseInput(body);
         if (typeof turnId !== "string" || turnId === "") throw new RefusedCall("turnId must be the id of a turn", 400);
         return result(context, on, { turnId });
       },
@@ -79,7 +79,7 @@ export function sweeperHandlers(context: ServiceContext): Handlers {
     tick: {
       ...exclusive,
       call: async (on, body) => {
-        const { generation } = inputOf(body);
+        const { generation } = parseInput(body);
         return typeof generation === "number" ? tick(context, on, { generation }) : null;
       },
     },
@@ -88,7 +88,7 @@ export function sweeperHandlers(context: ServiceContext): Handlers {
 }
 
 /** The body of a request as an object; an empty body is an empty object. */
-function inputOf(body: Uint8Array): { readonly [field: string]: unknown } {
+function parseInput(body: Uint8Array): { readonly [field: string]: unknown } {
   const value = jsonOf<unknown>(body);
   if (isPlainObject(value)) return value;
   throw new RefusedCall("the body must be a JSON object", 400);

@@ -389,7 +389,7 @@ function writeHead(
   const attention = isListed ? attentionAfter(before, after, turn ?? null, open) : before.attention;
   const head: SessionHead = {
     ...before,
-    title: before.title ?? (before.length === 0 ? titleOf(messages) : null),
+    title: before.title ?? (before.length === 0 ? firstUserText(messages) : null),
     attention,
     session: { ...after, thread: { ...after.thread, messages: [] } },
     engine: begun?.engine ?? before.engine,
@@ -520,7 +520,7 @@ function attentionAfter(
 }
 
 /** The beginning of the first user message in one line; `null`: there is none, or it has no text. */
-function titleOf(messages: readonly Message[]): string | null {
+function firstUserText(messages: readonly Message[]): string | null {
   const first = messages.find(({ role }) => role === "user");
   return first === undefined ? null : titleText(messageText(first));
 }

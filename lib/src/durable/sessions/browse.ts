@@ -284,7 +284,7 @@ export async function listSessions(
     (status === undefined || filterStatus(item) === status) &&
     (engine === undefined || item.engine === engine) &&
     (owner === undefined || item.owner === owner) &&
-    wanted.every(([name, text]) => Object.hasOwn(item.metadata, name) && textOf(item.metadata[name]) === text) &&
+    wanted.every(([name, text]) => Object.hasOwn(item.metadata, name) && stringOrJson(item.metadata[name]) === text) &&
     (where === undefined || (await where(item)));
   const items: SessionSummary[] = [];
   let from = after === undefined ? null : pageCursor(after);
@@ -307,7 +307,7 @@ export async function listSessions(
   }
 }
 
-function textOf(value: Json | undefined): string {
+function stringOrJson(value: Json | undefined): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 

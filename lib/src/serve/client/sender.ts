@@ -110,7 +110,7 @@ export async function readNothing(response: Response): Promise<void> {
 export function unexpectedResponse(request: ApiRequest, { status }: Response, text: string, what: string): ClientError {
   const excerpt = text.length > 200 ? `${text.slice(0, 200)}…` : text;
   const quoted = excerpt === "" ? "" : `: ${JSON.stringify(excerpt)}`;
-  return new ClientError("unexpected_answer", `${nameOf(request)} got status ${status} with ${what}${quoted}`, {
+  return new ClientError("unexpected_answer", `${requestName(request)} got status ${status} with ${what}${quoted}`, {
     status,
   });
 }
@@ -148,9 +148,13 @@ async function attempt<T>(sender: Sender, request: ApiRequest, read: ReadAnswer<
     signal?.throwIfAborted();
     // The response was received and is not of this API: another attempt would get the same.
     if (error instanceof ClientError) return { type: "failed", error, resend: "never", ...noDelay };
-    const unreachable = new ClientError("unreachable", `${nameOf(request)}: no response from ${hostOf(sender.base)}`, {
-      cause: error,
-    });
+    const unreachable = new ClientError(
+      "unreachable",
+      `${requestName(request)}: no response from ${hostOf(sender.base)}`,
+      {
+        cause: error,
+      },
+    );
     return { type: "failed", error: unreachable, resend: "if_idempotent", ...noDelay };
   } finally {
     cancelTimer();
@@ -268,7 +272,7 @@ function headersOf(sender: Sender, { body, headers: requestHeaders = {} }: ApiRe
 }
 
 /** Method and path for error messages, without the query. */
-function nameOf({ method, path }: ApiRequest): string {
+function requestName({ method, path }: ApiRequest): string {
   return `${method} ${path.replace(/\?.*$/, "")}`;
 }
 

@@ -133,7 +133,7 @@ async function insideOf(
     const found = await recordsOf(context, at, group);
     length += found.length;
     for (const [effect, named] of found.records) records.set(effect, named);
-    for (const [effect, turns] of await childrenOf(context, key, group, found.records)) {
+    for (const [effect, turns] of await childTurns(context, key, group, found.records)) {
       children.set(effect, turns);
       childCount += turns.length;
     }
@@ -207,7 +207,7 @@ function namedRecords(rows: readonly Row[]): ReadonlyMap<string, Json> {
 }
 
 /** The turns that ran inside the tool calls of these rows, by effect id. */
-async function childrenOf(
+async function childTurns(
   { storage }: InspectionContext,
   { tenant, session }: SessionKey,
   rows: readonly TimelineRow[],

@@ -107,12 +107,12 @@ function recordOf(line: string): TraceSpan | null {
     parent: typeof parent === "string" ? parent : null,
     name,
     requestId: String(requestId),
-    metadata: objectOf(metadata),
+    metadata: jsonCopy(metadata),
     startedAt: isEnd ? at - durationMs : at,
     endedAt: isEnd ? at : null,
     starts: isEnd ? 0 : 1,
     error: isPlainObject(error) ? `${String(error["type"])}: ${String(error["message"])}` : null,
-    result: objectOf(result),
+    result: jsonCopy(result),
     lines: [line],
   };
 }
@@ -218,11 +218,11 @@ function rawCard(line: string): Card {
 }
 
 function tokensOf({ usage = null }: JsonObject): number {
-  const { inputTokens, outputTokens } = objectOf(usage);
+  const { inputTokens, outputTokens } = jsonCopy(usage);
   return (typeof inputTokens === "number" ? inputTokens : 0) + (typeof outputTokens === "number" ? outputTokens : 0);
 }
 
-function objectOf(value: unknown): JsonObject {
+function jsonCopy(value: unknown): JsonObject {
   const text: unknown = isPlainObject(value) ? value : {};
   const copy: JsonObject = JSON.parse(JSON.stringify(text));
   return copy;

@@ -188,7 +188,7 @@ export function providerTool<
     description: descriptionOf(definedTool),
     schema: inputSchema<Name>(name),
     manual: settings.manual ?? (handler === undefined && !isApproval),
-    needsApproval: approvalOf(name, needsApproval ?? isApproval),
+    needsApproval: approvalRule(name, needsApproval ?? isApproval),
     ...(isApproval ? { handler: approvedHandler(handler) } : handler === undefined ? {} : { handler }),
     ...(encoder === undefined ? {} : { toModel: encoder }),
   });
@@ -222,7 +222,7 @@ function descriptionOf({ name, options }: ProviderTool): string {
 type Approval<Input, Context extends CallerContext> = ToolDefinition<Input, Context>["needsApproval"];
 
 /** A computer call with pending safety checks needs an approval, whatever the definition says. */
-function approvalOf<Input extends JsonObject, Context extends CallerContext>(
+function approvalRule<Input extends JsonObject, Context extends CallerContext>(
   name: string,
   needsApproval: NonNullable<Approval<Input, Context>>,
 ): NonNullable<Approval<Input, Context>> {
@@ -275,10 +275,10 @@ const encoders: ReadonlyMap<string, (value: Json) => ToolMessage["content"]> = n
 
 /** The schema of the arguments: the fields of the table, and any others. */
 function inputSchema<Name extends string>(name: Name): StandardSchema<ProviderToolInput<Name>> {
-  const fields = Object.entries(fieldsOf(name));
+  const fields = Object.entries(inputFields(name));
   const schema = {
     type: "object",
-    properties: Object.fromEntries(fields.map(([field, type]) => [field, kindOf(type).schema])),
+    properties: Object.fromEntries(fields.map(([field, type]) => [field, fieldKind(type).schema])),
     required: fields.filter(([, type]) => !type.endsWith("?")).map(([field]) => field),
   };
   return {
@@ -288,14 +288,16 @@ function inputSchema<Name extends string>(name: Name): StandardSchema<ProviderTo
       validate: (value) => {
         const wrong = fields.filter(([field, type]) => !hasField(value, field, type));
         if (isInput<Name>(value, wrong.length === 0)) return { value };
-        return { issues: wrong.map(([field, type]) => ({ path: [field], message: `must be ${kindOf(type).word}` })) };
+        return {
+          issues: wrong.map(([field, type]) => ({ path: [field], message: `must be ${fieldKind(type).word}` })),
+        };
       },
       jsonSchema: { input: () => schema, output: () => schema },
     },
   };
 }
 
-function fieldsOf(name: string): { readonly [field: string]: FieldType } {
+function inputFields(name: string): { readonly [field: string]: FieldType } {
   const key = /^computer_(?:toolset_)?\d+$/.test(name) ? "computer_anthropic" : name.replace(/_\d{8}$/, "");
   const known: { readonly [tool: string]: { readonly [field: string]: FieldType } } = inputs;
   return known[key] ?? {};
@@ -310,10 +312,10 @@ function hasField(value: unknown, field: string, type: FieldType): boolean {
   const found: unknown = typeof value === "object" && value !== null ? Reflect.get(value, field) : undefined;
   const isAbsent = found === undefined || found === null;
   if (isAbsent) return type.endsWith("?");
-  return kindOf(type).fits(found);
+  return fieldKind(type).fits(found);
 }
 
-function kindOf(type: FieldType): FieldKind {
+function fieldKind(type: FieldType): FieldKind {
   const known: { readonly [type: string]: FieldKind } = kinds;
   return known[type.replace("?", "")] ?? kinds.json;
 }

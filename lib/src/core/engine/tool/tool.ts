@@ -306,7 +306,7 @@ export function tool<Output, Result, Context extends CallerContext>(
     ...spec,
     hasHandler: handler !== undefined,
     timeoutMs,
-    approval: approvalOf(definition.needsApproval ?? false),
+    approval: approvalFrequency(definition.needsApproval ?? false),
     concurrency,
     retry,
     prepare: isStandard(definition)
@@ -316,7 +316,7 @@ export function tool<Output, Result, Context extends CallerContext>(
   };
 }
 
-function approvalOf(needsApproval: unknown): NonNullable<Tool["approval"]> {
+function approvalFrequency(needsApproval: unknown): NonNullable<Tool["approval"]> {
   return typeof needsApproval === "function" ? "sometimes" : needsApproval === false ? "never" : "always";
 }
 

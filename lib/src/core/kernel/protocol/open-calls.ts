@@ -35,7 +35,7 @@ export function takeAnswers(
   const matched = matchAnswers(open, answers);
   const outcomes = open.map(({ call }, index) => {
     const answer = matched[index];
-    return answer === undefined ? null : outcomeOf(call, answer);
+    return answer === undefined ? null : answerOutcome(call, answer);
   });
   const replyCallCount = open.length - inCell.length;
   return {
@@ -93,7 +93,7 @@ function isSameCall(left: ToolCall, right: ToolCall, exact: boolean): boolean {
 }
 
 /** The outcome that an answer gives a call; `null` for an approval, because the call has to run first. */
-function outcomeOf(call: ToolCall, answer: CallAnswer): ToolOutcome | null {
+function answerOutcome(call: ToolCall, answer: CallAnswer): ToolOutcome | null {
   if (answer.type === "result") return answer.outcome;
   if (answer.decision.type !== "deny") return null;
   const message = answer.decision.reason ?? "a person denied this call; no reason was given";

@@ -196,7 +196,7 @@ type PartialPendingCall = Omit<PendingToolCall, "shown" | "digest"> & { readonly
 /** Returns the pending call with what is shown for it and the digest. `shown` is kept if it is given. */
 export function withDigest({ shown: given, ...call }: PartialPendingCall): PendingToolCall {
   const shown = given ?? impliedShown(call);
-  return { ...call, shown, digest: digestOf(call, shown) };
+  return { ...call, shown, digest: callDigest(call, shown) };
 }
 
 // Older releases stored neither what is shown nor a digest.
@@ -241,7 +241,7 @@ const partDigits = 4;
  *
  * The wait is a part: call ids repeat, and a second call with the same arguments is another payment.
  */
-function digestOf(
+function callDigest(
   { id, reason, idempotencyKey, rawArguments, opts }: Omit<PendingToolCall, "shown" | "digest">,
   { name, arguments: args, parents, replay }: ShownCall,
 ): string {

@@ -14,7 +14,7 @@ export async function callBeforeTurn(plan: RunPlan, id: string, turn: Turn): Pro
   const thread = historyThread(turn.history, plan.thread.metadata);
   const directive = await plan.hooks.beforeTurn?.({ turnId: turn.turnId, sessionId: plan.sessionId, thread });
   checkDirective("beforeTurn", directive);
-  return isAbort(directive) ? aborted(plan, id, directive) : checkpointDelivered(id, inputOf(directive));
+  return isAbort(directive) ? aborted(plan, id, directive) : checkpointDelivered(id, toDelivery(directive));
 }
 
 /**
@@ -33,7 +33,7 @@ export async function callOnCheckpoint(
   checkDirective("onCheckpoint", directive);
   if (isAbort(directive)) return aborted(plan, id, directive);
   const claimed = await inbox.claim(effect, turn);
-  const added = inputOf(directive);
+  const added = toDelivery(directive);
   return checkpointDelivered(id, {
     messages: [...claimed.messages, ...added.messages],
     transientMessages: [...claimed.transientMessages, ...added.transientMessages],
@@ -89,7 +89,7 @@ function aborted({ requestId }: RunPlan, id: string, { reason }: { readonly reas
  * The input of a directive. Throws `MisuseError` for an invalid message and `ValidationError` for a user message
  * without text.
  */
-function inputOf(directive: Exclude<Returned, { readonly type: "abort" }>): CheckpointDelivery {
+function toDelivery(directive: Exclude<Returned, { readonly type: "abort" }>): CheckpointDelivery {
   const messages = (directive?.messages ?? []).map(message);
   const transientMessages = (directive?.transientMessages ?? []).map(message);
   const issues = blankUserIssues([...messages, ...transientMessages]);

@@ -460,7 +460,7 @@ class ModelCalls {
     const turn = ends.next(ports.scope.tenant ?? "");
     if (turn !== null) await turn;
     const reply = ports.collector.reply();
-    const rawFailure = ports.signal.aborted ? null : failureOf(adapter, reply, progress, thrown, plan);
+    const rawFailure = ports.signal.aborted ? null : attemptFailure(adapter, reply, progress, thrown, plan);
     const failure = rawFailure === null ? null : failureWithoutKey(rawFailure, plan.apiKey);
     work.close(failure);
     this.#addUsage(reply.usage);
@@ -652,7 +652,7 @@ function callListener(call: () => void): void {
  * (success, whatever was thrown after it), the failure of an Everturn error, any other exception, a terminal event that
  * is invalid (an unknown finish reason), and a stream that stopped without one (E1).
  */
-function failureOf(
+function attemptFailure(
   { provider }: Adapter,
   reply: ModelReply,
   progress: StreamProgress,

@@ -44,7 +44,7 @@ type PinSources<Context extends CallerContext> = Pick<
 export function pin<Context extends CallerContext>(engine: Engine<Context>, sources: PinSources<Context>): Pinned {
   const { verb, request, callOptions, options, adapter, tools, revision = kernelRevision } = sources;
   const { params, body } = requestParams(engine, request, callOptions);
-  const format = options.responseFormat ?? request?.responseFormat ?? formatOf(options.output);
+  const format = options.responseFormat ?? request?.responseFormat ?? outputFormat(options.output);
   const model = resolveModel(engine, { model: callOptions.model ?? request?.model ?? null });
   const listedTools = callOptions.providerTools ?? providerToolsOf(request) ?? engine.options.providerTools ?? [];
   const ownSpecs = request === undefined || request.tools.length === 0 ? tools.map(specOf) : request.tools;
@@ -138,7 +138,7 @@ function providerToolsOf(request: ModelRequest | undefined): ModelRequest["provi
   return request === undefined || request.providerTools.length === 0 ? null : request.providerTools;
 }
 
-function formatOf(output: AnySchema | undefined): JsonSchemaFormat | null {
+function outputFormat(output: AnySchema | undefined): JsonSchemaFormat | null {
   if (output === undefined) return null;
   return { type: "json_schema", name: "output", schema: toJsonSchema(output, "output"), strict: true };
 }

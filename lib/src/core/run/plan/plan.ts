@@ -192,8 +192,8 @@ export function planRun<Context extends CallerContext>(
   const ownProtocol = usedProtocol.type === "own" ? protocolNamed(protocol, usedProtocol) : null;
   const projector = usedProjector === null ? null : projectorNamed(engine.projector, usedProjector);
   const missing = [
-    ...(usedProtocol.type === "own" && ownProtocol === null ? [nameOf("protocol", usedProtocol)] : []),
-    ...(usedProjector !== null && projector === null ? [nameOf("projector", usedProjector)] : []),
+    ...(usedProtocol.type === "own" && ownProtocol === null ? [versionedName("protocol", usedProtocol)] : []),
+    ...(usedProjector !== null && projector === null ? [versionedName("projector", usedProjector)] : []),
   ];
   const { requestId = newRequestId(), sessionId = null, hooks = {}, output, repair = 0 } = options;
   const config = configOf(pinned, projector, sessionId ?? "");
@@ -221,7 +221,7 @@ export function planRun<Context extends CallerContext>(
     config,
     limits,
     options,
-    input: inputOf(details.turnId ?? requestId, thread, pinned, details),
+    input: plannedInput(details.turnId ?? requestId, thread, pinned, details),
     adapter,
     catalog,
     clock,
@@ -245,7 +245,7 @@ export function planRun<Context extends CallerContext>(
 }
 
 /** The input of the turn of a run. */
-function inputOf(
+function plannedInput(
   turnId: string,
   { messages: threadMessages }: Thread,
   { protocol }: Pinned,
@@ -293,7 +293,7 @@ function activeOnly<Context extends CallerContext>(
 }
 
 /** How a missing protocol or projector is reported, for example `protocol guess 1`. */
-function nameOf(what: "protocol" | "projector", { name, version }: PinnedName): string {
+function versionedName(what: "protocol" | "projector", { name, version }: PinnedName): string {
   return `${what} ${name} ${version}`;
 }
 

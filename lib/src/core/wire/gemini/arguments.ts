@@ -75,7 +75,7 @@ export class PartialArguments {
     const delta = this.#isTextInOrder
       ? `${this.#stack.length === 0 ? "{}" : this.#closeString() + this.#closeTo(0)}`
       : "";
-    return { delta, arguments: objectOf(this.#root.type === "object" ? this.#root.fields : new Map()), raw: null };
+    return { delta, arguments: toObject(this.#root.type === "object" ? this.#root.fields : new Map()), raw: null };
   }
 
   #find(segments: readonly PathSegment[]): Node | null {
@@ -217,10 +217,10 @@ function jsonOf(node: Node): Json {
     case "array":
       return node.items.map(jsonOf);
     case "object":
-      return objectOf(node.fields);
+      return toObject(node.fields);
   }
 }
 
-function objectOf(fields: ReadonlyMap<string, Node>): JsonObject {
+function toObject(fields: ReadonlyMap<string, Node>): JsonObject {
   return Object.fromEntries([...fields].map(([key, node]) => [key, jsonOf(node)]));
 }

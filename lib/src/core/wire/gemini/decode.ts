@@ -72,10 +72,10 @@ export function decoder(context: WireContext): Decoder {
 export function decodeReply(body: Json, context: WireContext): readonly ModelEvent[] {
   const reader = new ResponseReader(context, false);
   // Without `alt=sse`, `streamGenerateContent` answers with one JSON array of its chunks.
-  return [...listOf(body).flatMap((piece) => reader.readValue(piece)), ...reader.endReply(body)];
+  return [...chunkList(body).flatMap((piece) => reader.readValue(piece)), ...reader.endReply(body)];
 }
 
-function listOf(body: Json): readonly Json[] {
+function chunkList(body: Json): readonly Json[] {
   return isJsonArray(body) ? body : [body];
 }
 
@@ -124,7 +124,7 @@ class ResponseReader {
   readFrame(frame: Frame): readonly ModelEvent[] {
     const { event, data } = frame;
     const parsed = parseJson(data);
-    if (parsed !== null) return listOf(parsed.value).flatMap((value) => this.readValue(value));
+    if (parsed !== null) return chunkList(parsed.value).flatMap((value) => this.readValue(value));
     if (isDamagedFrame(frame)) {
       const { understood, opaque, unknown } = this.counts;
       return this.#fail(damagedFrame(frame, this.#context, understood + opaque + unknown));

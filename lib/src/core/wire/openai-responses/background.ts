@@ -22,12 +22,16 @@ export const background: BackgroundResponses = {
     return { responseId: textAt(response, "id"), isRunning: response !== null && statusOf(response) === "open" };
   },
   streamPath: (responseId, after, include) =>
-    pathOf(responseId, ["stream=true", ...(after === null ? [] : [`starting_after=${after}`]), ...included(include)]),
-  statusPath: (responseId, include) => pathOf(responseId, included(include)),
-  cancelPath: (responseId) => `${pathOf(responseId, [])}/cancel`,
+    responsePath(responseId, [
+      "stream=true",
+      ...(after === null ? [] : [`starting_after=${after}`]),
+      ...included(include),
+    ]),
+  statusPath: (responseId, include) => responsePath(responseId, included(include)),
+  cancelPath: (responseId) => `${responsePath(responseId, [])}/cancel`,
 };
 
-function pathOf(responseId: string, query: readonly string[]): string {
+function responsePath(responseId: string, query: readonly string[]): string {
   const path = `/responses/${encodeURIComponent(responseId)}`;
   return query.length === 0 ? path : `${path}?${query.join("&")}`;
 }

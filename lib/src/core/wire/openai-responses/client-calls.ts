@@ -211,11 +211,11 @@ function shellOutputs(message: ToolMessage): readonly JsonObject[] {
   return outputs.map((output, index) => ({
     stdout: (index === 0 ? notes.join("") : "") + (textAt(output, "stdout") ?? ""),
     stderr: textAt(output, "stderr") ?? "",
-    outcome: outcomeOf(objectAt(output, "outcome")),
+    outcome: shellOutcome(objectAt(output, "outcome")),
   }));
 }
 
-function outcomeOf(outcome: JsonObject | null): JsonObject {
+function shellOutcome(outcome: JsonObject | null): JsonObject {
   if (textAt(outcome, "type") === "timeout") return { type: "timeout" };
   return { type: "exit", exit_code: numberAt(outcome, "exit_code") ?? 0 };
 }
@@ -225,7 +225,7 @@ function outcomeOf(outcome: JsonObject | null): JsonObject {
  * `value` is `null` if the last text is no JSON object or list.
  */
 function structuredText(message: ToolMessage): { readonly value: Json; readonly notes: readonly string[] } {
-  const texts = textsOf(message);
+  const texts = messageTexts(message);
   const parsed = message.status === "success" ? parseJson(texts.at(-1) ?? "") : null;
   const value = typeof parsed?.value === "object" ? parsed.value : null;
   return { value, notes: value === null ? [] : texts.slice(0, -1) };
@@ -235,14 +235,14 @@ function outputParts(message: ToolMessage): readonly UserPart[] {
   return normalizeContent<UserPart>(message.content);
 }
 
-function textsOf(message: ToolMessage): readonly string[] {
+function messageTexts(message: ToolMessage): readonly string[] {
   return outputParts(message).flatMap((part) =>
     part.type === "text" ? [textOrPlaceholder(part.text, part.pruneState)] : [],
   );
 }
 
 function outputText(message: ToolMessage): string {
-  return textsOf(message).join("");
+  return messageTexts(message).join("");
 }
 
 function isImage(part: UserPart): boolean {

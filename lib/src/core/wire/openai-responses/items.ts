@@ -162,8 +162,8 @@ function phaseOf(item: JsonObject): TextPhase | null {
 
 /** The visible text of a reasoning item: its summary, or its content for models that return the reasoning itself. */
 export function reasoningText(item: JsonObject): string {
-  const summary = textsOf(item, "summary");
-  return (summary.length === 0 ? textsOf(item, "content") : summary).join(paragraphSeparator);
+  const summary = fieldTexts(item, "summary");
+  return (summary.length === 0 ? fieldTexts(item, "content") : summary).join(paragraphSeparator);
 }
 
 function readReasoning(builder: ReplyBuilder, item: JsonObject, key: string): ModelEvent {
@@ -172,7 +172,7 @@ function readReasoning(builder: ReplyBuilder, item: JsonObject, key: string): Mo
   return builder.completeReasoning(key, { text, redacted, provider: builder.replayData(item) });
 }
 
-function textsOf(item: JsonObject, field: string): readonly string[] {
+function fieldTexts(item: JsonObject, field: string): readonly string[] {
   return objectsAt(item, field).flatMap((part) => textAt(part, "text") ?? []);
 }
 

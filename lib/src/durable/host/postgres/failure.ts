@@ -51,7 +51,7 @@ export function readOnlyServer(cause?: unknown): Error {
 
 /** Converts an error of the statement that begins a serializable transaction: a standby supports none. */
 export function beginError(error: unknown): unknown {
-  return codeOf(error) === unsupportedState ? readOnlyServer(error) : error;
+  return sqlState(error) === unsupportedState ? readOnlyServer(error) : error;
 }
 
 /**
@@ -59,12 +59,12 @@ export function beginError(error: unknown): unknown {
  * it later.
  */
 export function isUsableAfter(error: unknown): boolean {
-  return kindOf(error) === "refused" && codeOf(error) !== readOnlyState;
+  return kindOf(error) === "refused" && sqlState(error) !== readOnlyState;
 }
 
 /** Classifies an error of the client. */
 export function kindOf(error: unknown): FailureKind {
-  const code = codeOf(error);
+  const code = sqlState(error);
   if (code === null) {
     // pg reports a connection that ended without a code.
     return error instanceof Error && /connection|timeout/i.test(error.message) ? "lost" : "failed";
@@ -74,7 +74,7 @@ export function kindOf(error: unknown): FailureKind {
 }
 
 /** The SQLSTATE of an error, or the code of a socket error; `null`: it has none. */
-function codeOf(error: unknown): string | null {
+function sqlState(error: unknown): string | null {
   if (typeof error !== "object" || error === null || !("code" in error)) return null;
   return typeof error.code === "string" ? error.code : null;
 }
@@ -113,13 +113,13 @@ export function storageError(thrown: unknown, storage: string, outcome: WriteOut
 
 /** Returns whether the server may be reachable again later, or may have been able to write. */
 function passes(thrown: unknown): boolean {
-  return kindOf(thrown) === "lost" || systemStates.test(codeOf(thrown) ?? "");
+  return kindOf(thrown) === "lost" || systemStates.test(sqlState(thrown) ?? "");
 }
 
 type Explanation = { readonly reason: RuntimeErrorReason; readonly what: string; readonly todo: string };
 
 function explain(thrown: unknown): Explanation {
-  const code = codeOf(thrown) ?? "";
+  const code = sqlState(thrown) ?? "";
   if (code === "53100" || code === "53200") {
     return {
       reason: "storage_full",

@@ -82,23 +82,23 @@ function following(table: TableName, last: Key): readonly Query[] {
 function openTurnWork(row: DataRow): readonly IndexRow[] {
   const { engine, due, limit } = row.data;
   if (typeof engine !== "string" || (isObject(limit) && limit["type"] === "waiting")) return [];
-  return [workPut({ reason: "turn", queue: engine, key: sessionOf(row), at: timeOf(due) ?? 0, item: "" })];
+  return [workPut({ reason: "turn", queue: engine, key: sessionKey(row), at: timeOf(due) ?? 0, item: "" })];
 }
 
 /** Turns by the time of their acceptance, for a retention time that is set later. */
 function retainedTurnWork(row: DataRow): readonly IndexRow[] {
   const turn = String(row.key[2]);
   const accepted = timeOf(row.data["acceptedAt"]);
-  return accepted === null || turn === "forked" ? [] : [workPut(retainedTurn(sessionOf(row), turn, accepted))];
+  return accepted === null || turn === "forked" ? [] : [workPut(retainedTurn(sessionKey(row), turn, accepted))];
 }
 
 /** Sessions by the time of their creation. */
 function retainedSessionWork(row: DataRow): readonly IndexRow[] {
   const created = timeOf(row.data["createdAt"]);
-  return created === null || row.data["deleted"] === true ? [] : [workPut(retainedSession(sessionOf(row), created))];
+  return created === null || row.data["deleted"] === true ? [] : [workPut(retainedSession(sessionKey(row), created))];
 }
 
-function sessionOf({ key: [tenant = "", session = ""] }: DataRow): WorkItem["key"] {
+function sessionKey({ key: [tenant = "", session = ""] }: DataRow): WorkItem["key"] {
   return { tenant: String(tenant), session: String(session) };
 }
 

@@ -1,5 +1,5 @@
 // Converts errors of SQLite drivers to errors of the storage contract. Each driver reports the SQLite result code in
-// another field (`codeOf`). Every message says what happened, that nothing was written, and what to do.
+// another field (`sqliteCode`). Every message says what happened, that nothing was written, and what to do.
 
 import type { RuntimeErrorReason } from "../../../core/model/internal.ts";
 
@@ -37,12 +37,12 @@ export function storageError(thrown: unknown, storage: string, busyMs: number): 
  * may succeed.
  */
 export function isBusy(thrown: unknown): boolean {
-  const code = codeOf(thrown);
+  const code = sqliteCode(thrown);
   return code === codes.BUSY || code === codes.LOCKED;
 }
 
 function explain(thrown: unknown, busyMs: number): Explanation {
-  switch (codeOf(thrown)) {
+  switch (sqliteCode(thrown)) {
     case codes.BUSY:
     case codes.LOCKED:
       return {
@@ -107,7 +107,7 @@ function explain(thrown: unknown, busyMs: number): Explanation {
  * The primary result code of an error: from `rawCode` of libsql, `errcode` of `node:sqlite`, or the name in `code` of
  * other drivers.
  */
-function codeOf(thrown: unknown): number | null {
+function sqliteCode(thrown: unknown): number | null {
   for (const number of [field(thrown, "rawCode"), field(thrown, "errcode")]) {
     if (typeof number === "number" && number > 0) return number & 0xff;
   }

@@ -124,13 +124,13 @@ function partAt(value: unknown, place: Place, policy: ContentPolicy): UserPart {
   const source = objectAt(fields["source"], at);
   const data = textAt(source, "value", at);
   const mimeType = source["mimeType"] === undefined ? null : textAt(source, "mimeType", at);
-  const part = partOf(fields["type"] === "image", source["type"], data, mimeType, at);
+  const part = toUserPart(fields["type"] === "image", source["type"], data, mimeType, at);
   const problem = partProblem(part, policy);
   if (problem !== null) throw invalid(at, `must ${problem}`);
   return part;
 }
 
-function partOf(isImage: boolean, type: unknown, value: string, mimeType: string | null, place: Place): UserPart {
+function toUserPart(isImage: boolean, type: unknown, value: string, mimeType: string | null, place: Place): UserPart {
   switch (type) {
     case "data": {
       const content = { type: "base64", data: value } as const;

@@ -51,7 +51,7 @@ async function postRun(call: RouteCall, body: JsonObject, policy: ContentPolicy)
       start,
       by: caller.name ?? null,
     });
-    return { turn: stream.turn, stream: streamed(sourceOf(stream), turnHeaders(call, stream.turn)) };
+    return { turn: stream.turn, stream: streamed(sseSource(stream), turnHeaders(call, stream.turn)) };
   };
 }
 
@@ -59,7 +59,7 @@ const eventFrame = (event: AgUiEvent) => frame(redactedJson(event, "event"));
 
 const eventFrames = (events: readonly AgUiEvent[]) => events.map(eventFrame).join("");
 
-function sourceOf({ events, turn }: AgUiStream): SseSource<readonly AgUiEvent[]> {
+function sseSource({ events, turn }: AgUiStream): SseSource<readonly AgUiEvent[]> {
   return {
     events,
     failWith: turn.result,

@@ -197,7 +197,7 @@ export class AgUiTranslator {
         outcome.type === "cancelled"
           ? { type: "cancelled" }
           : outcomeOf(turnId, session.pendingToolCalls, this.#question, this.#ids),
-      usage: [usageOf(end)],
+      usage: [toAgUiUsage(end)],
     };
     return [...closing, state, finished];
   };
@@ -389,7 +389,7 @@ function assistantOf(message: AssistantMessage, id: string, ids: UniqueCallIds):
   };
 }
 
-function usageOf({ usage: { inputTokens, outputTokens, totalTokens } }: TurnEnd): AgUiUsage {
+function toAgUiUsage({ usage: { inputTokens, outputTokens, totalTokens } }: TurnEnd): AgUiUsage {
   return {
     ...(inputTokens === null ? {} : { inputTokens }),
     ...(outputTokens === null ? {} : { outputTokens }),

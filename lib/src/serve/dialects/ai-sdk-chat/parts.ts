@@ -224,7 +224,7 @@ function isList(value: ProgramValue): value is readonly ProgramValue[] {
  */
 function displayContent(content: ToolMessage["content"]): Json {
   if (typeof content === "string") return parseIfJson(content);
-  if (content.every((part) => part.type === "text")) return parseIfJson(textOf(content));
+  if (content.every((part) => part.type === "text")) return parseIfJson(joinedText(content));
   return content.flatMap((part): readonly Json[] => {
     if (part.type === "text") return [{ type: "text", text: textOrPlaceholder(part.text, part.pruneState) }];
     const file = fileOf(part);
@@ -251,13 +251,13 @@ function isUnknownTool(content: ToolMessage["content"]): boolean {
 
 /** The message of a failure, without the formatting for the model. */
 function errorMessageOf(content: ToolMessage["content"]): string {
-  const text = typeof content === "string" ? content : textOf(content);
+  const text = typeof content === "string" ? content : joinedText(content);
   const parsed: unknown = parseIfJson(text);
   if (isPlainObject(parsed) && typeof parsed["error"] === "string") return parsed["error"];
   return text.replace(/^\[Tool execution (?:failed|cancelled)\]\n?/, "");
 }
 
-function textOf(parts: readonly UserPart[]): string {
+function joinedText(parts: readonly UserPart[]): string {
   return parts.reduce(
     (all, part) => (part.type === "text" ? all + textOrPlaceholder(part.text, part.pruneState) : all),
     "",

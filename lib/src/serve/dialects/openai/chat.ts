@@ -111,7 +111,7 @@ export async function openaiChat(
       await items.return();
       return reject(first.value.errorResponse);
     }
-    return { type: "stream", frames: framesOf(first, items, leaving, onError) };
+    return { type: "stream", frames: streamFrames(first, items, leaving, onError) };
   } catch (error) {
     return reject(errorOfThrown(error, false));
   }
@@ -212,7 +212,7 @@ async function* encodeRun(
  * The SSE frames of a stream, beginning with an item that was read before. Leaving the iteration aborts the run with
  * `leaving`, also while it waits for the model.
  */
-function framesOf(
+function streamFrames(
   first: IteratorResult<EncodedItem, void>,
   items: AsyncGenerator<EncodedItem, void, void>,
   leaving: AbortController,

@@ -122,7 +122,7 @@ function valueText(value: Json): string {
 }
 
 /** The calls of the client's tools in the last reply. */
-function callsOf(
+function clientCalls(
   { finalResponse }: ChatResult,
   { clientTools }: Pick<EncodingSettings, "clientTools">,
 ): readonly ToolCall[] {
@@ -133,7 +133,7 @@ function callsOf(
 export function completionOf(result: ChatResult, finishReason: OpenaiFinish, settings: EncodingSettings): JsonObject {
   const { id, created, model } = settings;
   const text = textOf(result, settings);
-  const calls = callsOf(result, settings).map((call) => ({
+  const calls = clientCalls(result, settings).map((call) => ({
     id: call.id,
     type: "function",
     function: { name: call.name, arguments: argumentsText(call) },
@@ -144,7 +144,7 @@ export function completionOf(result: ChatResult, finishReason: OpenaiFinish, set
     refusal: null,
     ...(calls.length === 0 ? {} : { tool_calls: calls }),
   };
-  const usage = usageOf(result.usage);
+  const usage = toOpenaiUsage(result.usage);
   return {
     id,
     object: "chat.completion",
@@ -166,7 +166,7 @@ function extensionOf({ haltedReason, finalResponse }: ChatResult): JsonObject {
 }
 
 /** The token usage of all model calls of a run; `null` if no provider reported it. */
-function usageOf(usage: Usage): JsonObject | null {
+function toOpenaiUsage(usage: Usage): JsonObject | null {
   const { inputTokens, outputTokens, cachedInputTokens, reasoningTokens } = usage;
   if (inputTokens === null && outputTokens === null) return null;
   return {
@@ -241,7 +241,7 @@ export class ChunkEncoder {
     const text = textOf(result, this.#settings);
     const remainingText = text.startsWith(this.#earlierText) ? text.slice(this.#earlierText.length) : "";
     const lastChunk = { ...this.#chunk({}, finishReason), everturn: extensionOf(result) };
-    const usage = { ...this.#chunk({}, null), choices: [], usage: usageOf(result.usage) };
+    const usage = { ...this.#chunk({}, null), choices: [], usage: toOpenaiUsage(result.usage) };
     return [
       ...this.#startChunks(""),
       ...(remainingText === "" ? [] : [this.#chunk({ content: remainingText }, null)]),

@@ -72,7 +72,7 @@ export function readOpenaiRequest(
     messages: posted.messages.map(messageOf),
     tools: choice === "none" ? [] : (posted.tools ?? []).map(toolOf),
     toolChoice: toolChoiceOf(choice),
-    responseFormat: formatOf(posted.response_format),
+    responseFormat: toResponseFormat(posted.response_format),
     stream: stream ?? false,
     includeUsage: streamOptions?.include_usage ?? false,
     params: {
@@ -175,7 +175,7 @@ function toolChoiceOf(choice: PostedBody["tool_choice"]): ToolChoice | null {
 }
 
 /** The response format. OpenAI has the description beside the schema; the library has it inside. */
-function formatOf(format: PostedFormat | null): ResponseFormat | null {
+function toResponseFormat(format: PostedFormat | null): ResponseFormat | null {
   if (format === null || format.type === "text") return null;
   if (format.type === "json_object") return format;
   const { name, description, schema, strict } = format.json_schema;

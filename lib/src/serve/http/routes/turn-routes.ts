@@ -38,11 +38,11 @@ export const turnImplementations = (policy: ContentPolicy): Implementations<type
     return () => sessions.start(input, { ...startOptions, ...sessionFields });
   },
   reply: (request) => {
-    const input = messageOf(request.body);
+    const input = textOrMessage(request.body);
     return () => request.sessions.reply(request.param("id"), input, messageOptions(request));
   },
   send: (request) => {
-    const input = messageOf(request.body);
+    const input = textOrMessage(request.body);
     return () => request.sessions.send(request.param("id"), input, messageOptions(request));
   },
   continue: (request) => {
@@ -169,7 +169,7 @@ async function* prepend<T>(first: T, remaining: AsyncIterator<T>): AsyncGenerato
 }
 
 /** The message of `reply` and `send`. Rejects a body with neither a text nor a message, or with both. */
-function messageOf({ text, message }: RequestOf<Operations["reply"]>["body"]): string | UserMessage {
+function textOrMessage({ text, message }: RequestOf<Operations["reply"]>["body"]): string | UserMessage {
   const given = message ?? text;
   if (given !== undefined && (text === undefined || message === undefined)) return given;
   const name = given === undefined ? "text" : "message";

@@ -54,6 +54,25 @@ const lowControls = `[...document.querySelectorAll("main button, main select, ma
 
 export const inboxFlows: readonly Flow[] = [
   {
+    name: "the overview shows how many turns wait for a limit",
+    run: async ({ open, start }) => {
+      const limited = join(import.meta.dirname, "../limits.config.ts");
+      const server = await start({ database: "queue.db", config: limited });
+      for (let index = 0; index < 3; index += 1) {
+        const { status } = await fetch(`${server.url}/sessions`, {
+          method: "POST",
+          headers: { "content-type": "application/json" },
+          body: JSON.stringify({ input: "Use hold" }),
+        });
+        check(status < 300, `POST /sessions answered ${status}`);
+      }
+      const { page } = await open("overview", server);
+      await page.getByText("2 turns wait: 2 for a limit. The oldest has waited for").waitFor();
+      server.signal("let-go");
+      await page.getByText("No turn waits for a worker or a limit.").waitFor();
+    },
+  },
+  {
     name: "the inbox: approve with edited arguments, deny, and answer a question",
     run: async ({ open, start }) => {
       const server = await start({ database: "inbox.db" });

@@ -49,6 +49,25 @@ test("reports a turn that is parked", async () => {
   expect(reports).toHaveLength(1);
 });
 
+test("a step that is restarted twice names each effect once that may run again", async () => {
+  const world = new World();
+  const look = counting("look", { replay: "safe" });
+  const of = world.engine(worker("look"), { tools: [look.tool] });
+  const silent = { maxTakeovers: 1, onTurnFailure: () => undefined };
+  const first = world.process(of, { diesAfter: (_, count) => count === 4 });
+  const { turnId } = await first.start("hi", { id: "s1" });
+  await first.died;
+  for (let round = 0; round < 2; round += 1) {
+    await world.leaseRunsOut();
+    await world.process(of, silent).recover();
+    const restarted = await world.process(of, { ...silent, drive: false }).recover("s1", { from: "step" });
+    expect(restarted.mayRunTwice).toEqual([`${turnId}/1/model`]);
+    const dying = world.process(of, { ...silent, diesAfter: (_, count) => count === 3 });
+    void dying.recover().catch(() => undefined);
+    await dying.died;
+  }
+});
+
 test("reports a turn that is left because the storage fails, and not one that is handed over", async () => {
   const world = new World();
   const reports: TurnFailure[] = [];

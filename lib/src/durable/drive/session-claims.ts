@@ -266,7 +266,7 @@ function takeoverLimit({ id, stored, rows, records }: DrivenTurn): RuntimeError 
       ? `${named.join(", ")} of step ${step + 1}`
       : `step ${step + 1}${reply === undefined ? ", before a reply of the model was recorded" : ""}`;
   return new RuntimeError("takeover_limit", {
-    message: `the turn ${id} was taken over ${takeovers} times without a new journal row: every process that drove it crashed or was blocked in ${where}; fix the cause, then call recover(id, { from: "step" }), or end the turn with recover(id)`,
+    message: `the turn ${id} was taken over ${takeovers === 1 ? "once" : `${takeovers} times`} without a new journal row: every process that drove it crashed or was blocked in ${where}; fix the cause, then call recover(id, { from: "step" }), or end the turn with recover(id)`,
     metadata: { step, effects: open },
   });
 }

@@ -157,10 +157,12 @@ async function restartStep(
   const prefix = `${turnId}/${step}/`;
   const index = rows.findIndex(({ item }) => item.type === "response" && item.response.id.startsWith(prefix));
   const from = index === -1 ? rows.length + 1 : index + 1;
-  const again = rows.slice(from - 1).flatMap(({ item, effect }) => {
+  const performed = rows.slice(from - 1).flatMap(({ item, effect }) => {
     const runs = effect !== null && /"type":"(call_model|call_tool|run_code)"/.test(effect);
     return item.type === "response" && runs ? [item.response.id] : [];
   });
+  // A step that was restarted before has several responses to one effect.
+  const again = [...new Set(performed)];
   const withdrawn = effectiveRows(rows).filter((recorded) => recorded.ordinal >= from);
   const ordinal = rows.length + 1;
   const restarted = { type: "step_restarted", from, step } as const;

@@ -113,7 +113,11 @@ export const replies: { readonly [guide: string]: readonly (readonly Reply[])[] 
     ],
   ],
   mcp: [[{ calls: [["get-sum", { a: 19, b: 23 }]] }, { text: "It is 42." }]],
-  "ai-sdk": [[{ calls: [["weather", { city: "Rome" }]] }, { text: "It is clear in Rome, at 21 degrees." }]],
+  // The guide has one question to three programs.
+  "ai-sdk": [1, 2, 3].map(() => [
+    { calls: [["weather", { city: "Rome" }]] },
+    { text: "It is clear in Rome, at 21 degrees." },
+  ]),
   "multi-agent": [
     [
       { calls: [["research", { task: "leaking grinder" }]], usage: { input: 20, output: 5 } },

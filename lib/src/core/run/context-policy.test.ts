@@ -251,6 +251,28 @@ test("pinned messages and system messages of the caller are sent as they are aft
   expect(counting.requests.at(-1)?.messages.join("")).toContain("My name is Ada.");
 });
 
+test("a summary counts in the budget of the turn and in the totals of the session", async () => {
+  const counting = await provider();
+  const history = Array.from({ length: 10 }, (_, index) =>
+    index % 2 === 0 ? user("word ".repeat(440)) : assistant("word ".repeat(440)),
+  );
+  size = 400;
+  const before = newSession({ thread: fromMessages(history) });
+  const reply = async (tokens: number) => {
+    const first = counting.requests.length;
+    const { result, session } = await sessions.reply(agent(counting), before, "And?", { budgets: { tokens } });
+    return { result, session, sent: counting.requests.slice(first) };
+  };
+  const whole = await reply(100_000);
+  expect(whole.sent.map(({ isSummary }) => isSummary)).toEqual([true, false, false]);
+  expect(whole.session.usage.inputTokens).toBe(whole.sent.reduce((sum, { tokens }) => sum + tokens, 0));
+  // Enough for both calls, and not for the summary too: the turn ends after the step with the summary.
+  const short = await reply(6_500);
+  expect(whole.sent.slice(1).reduce((sum, { tokens }) => sum + tokens, 0)).toBeLessThan(6_000);
+  expect(short.sent.map(({ isSummary }) => isSummary)).toEqual([true, false]);
+  expect(short.result.haltedReason).toBe("budget");
+});
+
 test("the model of the policy writes the summary", async () => {
   const counting = await provider();
   const of = agent(counting, { prune: false, compact: { model: "small" } });

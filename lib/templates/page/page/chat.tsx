@@ -18,13 +18,17 @@ type Part = Message["parts"][number];
 const transport: ChatTransport<Message> = chatTransport(server);
 
 export function Chat({ id, loaded }: { id: string; loaded: Message[] }) {
-  const { messages, setMessages, status, error, sendMessage, addToolApprovalResponse, stop } = useChat<Message>({
+  const chat = useChat<Message>({
     id,
     messages: loaded,
     transport,
     resume: true,
+    onFinish: () => {
+      void chat.resumeStream(); // Waits for what other people do next.
+    },
     sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
   });
+  const { messages, setMessages, status, error, sendMessage, addToolApprovalResponse, stop } = chat;
   const isBusy = status === "submitted" || status === "streaming";
   const question = messages.at(-1)?.parts.findLast((part) => part.type === "data-question");
 

@@ -495,3 +495,21 @@ test.each(["closes its connections", "falls silent"] as const)(
     leave();
   },
 );
+
+test("shows a session that another client starts later", async () => {
+  const { sessions, client } = world(engine({ adapter: fake({ scripts: [says("Hi.")] }), model: "fake:m" }));
+  const clock = handClock();
+  const store = conversation(client, "s", { clock });
+  const stop = store.subscribe(() => undefined);
+  await until(store, ({ connection }) => connection === "live");
+  await (
+    await sessions.start("Hello", { id: "s" })
+  ).result;
+  await expect
+    .poll(async () => {
+      await clock.advance(1000);
+      return texts(store.snapshot());
+    })
+    .toEqual(["Hello", "Hi."]);
+  stop();
+});

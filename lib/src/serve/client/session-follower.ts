@@ -30,6 +30,9 @@ export type FollowState = Pick<ConversationSnapshot, "connection" | "error" | "s
 /** An open turn, and the cursor of the last event of it that was read. */
 type OpenTurn = { readonly turnId: string; readonly view: TurnView; cursor: string | null };
 
+/** How long a follower waits before it asks again for a session that does not exist yet, in milliseconds. */
+const absentMs = 10_000;
+
 /** A conversation without a connection for this long is not `live` any more, in milliseconds. */
 const noticeMs = 2000;
 
@@ -100,7 +103,12 @@ export class SessionFollower {
     }
     if (read === null) this.#position = null;
     onChange();
-    if (read === null) return false;
+    if (read === null) {
+      if (isGone) return false;
+      // Another client may start the session, which has no events to wait for yet.
+      await this.#settings.clock.sleep(absentMs, signal);
+      return true;
+    }
     if (this.#open !== null) await this.#readTurn(this.#open, turn?.status === "parked", signal);
     else {
       this.#position ??= await this.#lastCursor(read, signal);

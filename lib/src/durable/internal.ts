@@ -11,6 +11,7 @@ export { readOne } from "./drive/context.ts";
 export { readDiscarded } from "./drive/discarded-texts.ts";
 export { divergentPaths } from "./drive/divergence.ts";
 export { headOf, limitWaitOf, sessionKey, visibleStatus } from "./drive/session-rows.ts";
+export { oneLine } from "./drive/warn-turn-failure.ts";
 
 // read
 export { parseCursor } from "./read/cursor.ts";

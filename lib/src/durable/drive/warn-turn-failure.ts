@@ -15,5 +15,13 @@ const statusTexts: { readonly [Status in TurnFailure["status"]]: string } = {
 export function warnTurnFailure({ tenant, sessionId, turnId, status, failure, error }: TurnFailure): void {
   const where = `turn ${turnId} of session ${JSON.stringify(sessionId)}${tenant === "" ? "" : ` of tenant ${JSON.stringify(tenant)}`}`;
   const why = failure === null ? (toCause(error)?.message ?? String(error)) : `${failure.reason}: ${failure.message}`;
-  console.warn(`everturn: ${where} ${statusTexts[status]}: ${why.replaceAll(/\s+/g, " ").slice(0, 1000)}`);
+  console.warn(oneLine(`everturn: ${where} ${statusTexts[status]}: ${why}`));
+}
+
+/**
+ * A text as one line of at most 2,000 characters. Texts of providers, tools and callers may have line breaks, which
+ * would forge other lines of the log, and control characters, which would control the terminal that shows it.
+ */
+export function oneLine(text: string): string {
+  return text.replaceAll(/[\s\p{Cc}\p{Cf}]+/gu, " ").slice(0, 2000);
 }

@@ -21,6 +21,7 @@ import type { Taken } from "./open-turns.ts";
 import type { Budget, Visit, WorkKind } from "./visit.ts";
 
 import { isEverturnError, MisuseError, toCause } from "../../core/model/internal.ts";
+import { oneLine } from "../drive/warn-turn-failure.ts";
 import { JoinedReads } from "../read/joined-reads.ts";
 import { ChangeSignal } from "../rows/change-signal.ts";
 import { collectUnused } from "./collect.ts";
@@ -320,5 +321,5 @@ class ReportedErrors {
 
 function warn(error: unknown, count: number): void {
   const what = toCause(error)?.message ?? String(error);
-  console.warn(`everturn: the worker could not do all of its work, and tries again (error ${count}): ${what}`);
+  console.warn(oneLine(`everturn: the worker could not do all of its work, and tries again (error ${count}): ${what}`));
 }

@@ -44,6 +44,25 @@ test("a turn that failed is one line, which an option replaces", async () => {
   expect([lines.length, reports.length]).toEqual([1, 1]);
 });
 
+test("texts of providers and of the program stay in one line, and do not control the terminal", async () => {
+  const hostile = "no\neverturn: turn t1 of session s1 was approved \u001B[2J\u009B31m\u202Egnp";
+  const { host, clock } = world();
+  const adapter = fake({ script: [{ type: "error", reason: "authentication_failed", message: hostile }] });
+  const agent = engine({ adapter, model: "fake:m", retry: false, clock });
+  const sessions = runtime({ host, engines: { default: agent }, clock });
+  const turn = await sessions.tenant(hostile).start("hi", { id: "s1" });
+  await turn.result;
+  const failing = createHandler({ sessions, auth: () => Promise.reject(new Error(hostile)), clock });
+  expect((await failing(new Request("http://localhost/sessions"))).status).toBe(500);
+  expect(lines).toEqual([
+    expect.stringMatching(
+      /^everturn: turn \S+ of session "s1" of tenant .* failed: authentication_failed: no everturn: /,
+    ),
+    expect.stringMatching(/^everturn: internal error of GET \/sessions: no everturn: /),
+  ]);
+  for (const line of lines) expect(line).not.toMatch(/[\p{Cc}\p{Cf}]/u);
+});
+
 test("refused requests are at most ten lines in a minute, and an option replaces them", async () => {
   const { sessions, clock } = world();
   const handler = createHandler({ sessions, auth: [{ token }], clock });

@@ -4,6 +4,7 @@
 import type { Clock } from "../../core/clock/clock.ts";
 
 import { toCause } from "../../core/model/internal.ts";
+import { oneLine } from "../../durable/internal.ts";
 import { HttpError } from "./failure.ts";
 
 /** A request that was refused because of its caller or a limit (`onRefused`). */
@@ -50,12 +51,12 @@ export function refusalWarner(clock: Clock): (refused: RefusedRequest) => void {
     }
     count += 1;
     if (count <= linesPerPeriod)
-      console.warn(`everturn: ${method} ${path.slice(0, 200)} was refused (${status}): ${message}`);
+      console.warn(oneLine(`everturn: ${method} ${path.slice(0, 200)} was refused (${status}): ${message}`));
   };
 }
 
 /** Writes a line for an internal error. */
 export function warnOfError(error: unknown, request: Request | null): void {
   const where = request === null ? "" : ` of ${request.method} ${new URL(request.url).pathname.slice(0, 200)}`;
-  console.warn(`everturn: internal error${where}: ${toCause(error)?.message ?? String(error)}`);
+  console.warn(oneLine(`everturn: internal error${where}: ${toCause(error)?.message ?? String(error)}`));
 }

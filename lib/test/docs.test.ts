@@ -55,12 +55,21 @@ beforeAll(async () => {
   const transpiled = programs.filter(({ module }) => module.endsWith(".ts"));
   await Promise.all(transpiled.map(({ module, code }) => writeJavaScript(module, code)));
   await writeJavaScript("redirect.ts", await readFile(join(import.meta.dirname, "guides/redirect.ts"), "utf8"));
-  const config = {
-    extends: "../../../tsconfig.test.json",
-    include: ["*.ts", "*.tsx"],
-    compilerOptions: { noUnusedLocals: false, jsx: "react-jsx" },
+  const options = { noUnusedLocals: false, jsx: "react-jsx" };
+  const page = snippets.filter(({ code }) => code.includes('"everturn/react"')).map(({ module }) => module);
+  const config = { extends: "../../../tsconfig.test.json", compilerOptions: options };
+  const projects = {
+    "tsconfig.json": { ...config, include: ["*.ts", "*.tsx"], exclude: page },
+    // Components use the DOM.
+    "tsconfig.page.json": {
+      ...config,
+      include: page,
+      compilerOptions: { ...options, lib: ["ES2023", "DOM", "DOM.Iterable"] },
+    },
   };
-  await writeFile(join(workplace, "tsconfig.json"), JSON.stringify(config));
+  for (const [name, project] of Object.entries(projects)) {
+    await writeFile(join(workplace, name), JSON.stringify(project));
+  }
 }, 60_000);
 
 test("there are snippets, in Markdown and in doc comments", () => {
@@ -74,9 +83,9 @@ test("every @example holds a snippet", async () => {
   expect(snippets.filter(({ title }) => title.includes(".ts:"))).toHaveLength(examples);
 });
 
-test("every snippet type-checks", async () => {
+test.each(["tsconfig.json", "tsconfig.page.json"])("every snippet type-checks (%s)", async (project) => {
   const tsc = join(root, "node_modules/typescript/bin/tsc");
-  const checked = promisify(execFile)(process.execPath, [tsc, "-p", workplace], { cwd: workplace });
+  const checked = promisify(execFile)(process.execPath, [tsc, "-p", join(workplace, project)], { cwd: workplace });
   const output = await checked.then(
     () => "",
     (error: { readonly stdout: string }) => error.stdout,

@@ -96,11 +96,12 @@ describe("contents", () => {
       checkContents([
         ...files,
         "dist/types/index.d.ts",
+        "react.css",
         "templates/app/src/agent.ts",
         "studio/assets/index-1-B.js",
         "studio/assets/index-1-B.js.map",
       ]),
-    ).toBe("15 files");
+    ).toBe("16 files");
   });
 
   it.each(["src/index.ts", ".env", "dist/.env", "studio/.stamp", "package.json.workspace"])("fail with %s", (name) => {

@@ -57,8 +57,8 @@ export const programs = {
 };
 
 const limits = {
-  /** With source maps, the studio and the guides. */
-  unpackedBytes: 12_550_000,
+  /** With source maps, the studio and the guides: 12 MiB. */
+  unpackedBytes: 12 * 1024 * 1024,
   importMs: 30,
   /** The cost of an import as a part of the CPU time of a bare start. */
   importShare: 0.7,

@@ -144,9 +144,13 @@ class DeclarationBundle {
     return layers;
   }
 
-  /** The folder of the module below lib/src: `model`, `host-sqlite`. */
+  /**
+   * The folder of the module below lib/src: `model`, `host-sqlite`. The types of components have a layer of their own:
+   * they name those of React, which users of other entry points do not have.
+   */
   #layerOf({ file }: Declaration): string {
     const folders = dirname(relative(this.#folder, file.path)).split("/");
+    if (folders[0] === "serve" && folders[1] === "react") return "react";
     return folders.slice(0, folders[0] === "host" ? 2 : 1).join("-");
   }
 

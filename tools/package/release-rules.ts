@@ -81,7 +81,7 @@ export function bundledPackages(licences: string): readonly string[] {
 }
 
 const publishedFile =
-  /^(?:package\.json|README\.md|LICENSE|SKILL\.md|llms\.txt|docs\/guide\/[\w-]+\.md|bin\/everturn\.js|templates\/.+|studio\/(?:index\.html|icon\.svg|THIRD-PARTY-LICENSES\.txt|assets\/[^/.][^/]*\.(?:js|js\.map|css|woff2|svg))|dist\/(?:types\/)?[^/]+\.(?:js|js\.map|d\.ts|txt))$/;
+  /^(?:package\.json|README\.md|LICENSE|SKILL\.md|llms\.txt|react\.css|docs\/guide\/[\w-]+\.md|bin\/everturn\.js|templates\/.+|studio\/(?:index\.html|icon\.svg|THIRD-PARTY-LICENSES\.txt|assets\/[^/.][^/]*\.(?:js|js\.map|css|woff2|svg))|dist\/(?:types\/)?[^/]+\.(?:js|js\.map|d\.ts|txt))$/;
 
 /** Checks that the tarball has the files that are meant to be published, and no others. */
 export function checkContents(files: readonly string[]): string {

@@ -24,6 +24,7 @@ const stampFile = ".stamp";
 
 const sources = ["apps/studio", "lib/src/core", "lib/src/durable", "lib/src/serve"];
 const otherInputs = [
+  "lib/react.css",
   "package-lock.json",
   "tsconfig.base.json",
   "tools/package/studio.ts",

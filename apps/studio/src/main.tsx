@@ -2,6 +2,7 @@
 
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
+import "everturn/react.css";
 
 import "./styles/fonts.css";
 import "./styles/tokens.css";

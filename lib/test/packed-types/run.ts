@@ -131,7 +131,10 @@ async function readManifest(folder: string): Promise<Manifest> {
 
 /** A module that imports every entry point of the package. */
 function importsOf({ exports = {} }: Manifest): string {
-  const subpaths = Object.keys(exports).filter((subpath) => subpath !== "./package.json");
+  // The others are files without names: package.json and a stylesheet.
+  const subpaths = Object.entries(exports).flatMap(([subpath, target]) =>
+    typeof target === "string" ? [] : [subpath],
+  );
   if (subpaths.length === 0) throw new Error("the package has no entry points");
   const names = subpaths.map((_, index) => `entry${index}`);
   const imports = subpaths.map((subpath, index) => `import * as ${names[index]} from "everturn${subpath.slice(1)}";`);

@@ -14,7 +14,7 @@ import { pathOf, reasonText } from "../sessions/session-label.ts";
 import { Button } from "../shell/button.tsx";
 import { notifyError } from "../shell/toasts.tsx";
 import { PlainText } from "../text/long-text.tsx";
-import { ApprovalForm } from "./approval-form.tsx";
+import { SchemaApprovalForm } from "./approval-form.tsx";
 import { formKey, useSeenCall, useTextDraft } from "./form-drafts.ts";
 import { ChangedCall, ToolNote, useCallArguments } from "./waiting-call.tsx";
 import { useWaitingSession } from "./waiting-session.ts";
@@ -120,7 +120,12 @@ export function PendingForm({
       return (
         <>
           {notice}
-          <ApprovalForm key={key} pending={pending} isBlocked={isSending || isChanged || !isRead} decide={decide} />
+          <SchemaApprovalForm
+            key={key}
+            pending={pending}
+            isBlocked={isSending || isChanged || !isRead}
+            decide={decide}
+          />
         </>
       );
     case "question":

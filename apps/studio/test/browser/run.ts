@@ -25,6 +25,7 @@ import { accessibilityFlows } from "./flows/accessibility.ts";
 import { approvalFlows } from "./flows/approvals.ts";
 import { auditFlows } from "./flows/audit.ts";
 import { childFlows } from "./flows/child-agents.ts";
+import { componentFlows } from "./flows/components.ts";
 import { filterFlows } from "./flows/filters.ts";
 import { firstStepFlows } from "./flows/first-steps.ts";
 import { followFlows } from "./flows/following.ts";
@@ -54,6 +55,7 @@ const flows: readonly Flow[] = [
   ...approvalFlows,
   ...messageFlows,
   ...childFlows,
+  ...componentFlows,
   ...firstStepFlows,
   ...followFlows,
   ...requestFlows,

@@ -101,7 +101,7 @@ export async function prepareViews(part: string): Promise<Views> {
     { name: "sessions", path: "", prepare: visible(".list-row") },
     { name: "sessions-filtered", path: "?status=waiting&find=refund&changed=7d", prepare: visible(".list-row") },
     { name: "login", path: "", prepare: visible("form.gate-body"), server: guarded },
-    { name: "approval", path: session("approval"), prepare: both(bars, visible(".approval .btn.primary")) },
+    { name: "approval", path: session("approval"), prepare: both(bars, visible(".approval .everturn-button.primary")) },
     {
       name: "approval-edited",
       path: session("approval"),
@@ -114,13 +114,13 @@ export async function prepareViews(part: string): Promise<Views> {
     {
       name: "approval-nested",
       path: `s/${nested.sessionId}`,
-      prepare: both(bars, visible(".approval .btn.primary")),
+      prepare: both(bars, visible(".approval .everturn-button.primary")),
       server: tools,
     },
     {
       name: "approval-arguments",
       path: `s/${extra.sessionId}`,
-      prepare: both(bars, visible(".approval .btn.primary")),
+      prepare: both(bars, visible(".approval .everturn-button.primary")),
       server: tools,
     },
     {

@@ -5,4 +5,4 @@ export type { ChatTransportOptions, UiChatTransport } from "./chat-transport.ts"
 export { chatTransport } from "./chat-transport.ts";
 export type { Conversation, ConversationOptions, ConversationSnapshot } from "./conversation.ts";
 export { conversation } from "./conversation.ts";
-export type { EverturnClient } from "./types.ts";
+export type { ClientDecision, EverturnClient } from "./types.ts";

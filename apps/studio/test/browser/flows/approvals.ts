@@ -344,7 +344,7 @@ export const approvalFlows: readonly Flow[] = [
       check(still <= 1, `${still} pixels of 87 rows are hidden`);
       // Where the button is, the tool that runs is in view too.
       await approve(page).scrollIntoViewIfNeeded();
-      const runs = await page.locator(".runs", { hasText: "pay" }).boundingBox();
+      const runs = await page.locator(".everturn-runs", { hasText: "pay" }).boundingBox();
       const pressed = await approve(page).boundingBox();
       const distance = runs === null || pressed === null ? Infinity : pressed.y - runs.y;
       check(distance > 0 && distance < 60, `the name of the tool is ${distance} pixels above the button`);

@@ -56,13 +56,17 @@ export const firstStepFlows: readonly Flow[] = [
 ];
 
 async function checkButtons(page: Page): Promise<void> {
-  const small = await page.locator(".btn:visible, .chip:visible, .icon-btn:visible, .select:visible").evaluateAll(
-    (elements, least) =>
-      elements.flatMap((element) => {
-        const { height } = element.getBoundingClientRect();
-        return height > 0 && height < least ? [`${element.textContent || element.ariaLabel || ""}: ${height} px`] : [];
-      }),
-    fingerPx,
-  );
+  const small = await page
+    .locator(".btn:visible, .everturn-button:visible, .chip:visible, .icon-btn:visible, .select:visible")
+    .evaluateAll(
+      (elements, least) =>
+        elements.flatMap((element) => {
+          const { height } = element.getBoundingClientRect();
+          return height > 0 && height < least
+            ? [`${element.textContent || element.ariaLabel || ""}: ${height} px`]
+            : [];
+        }),
+      fingerPx,
+    );
   check(small.length === 0, `too small for a finger: ${small.join(", ")}`);
 }

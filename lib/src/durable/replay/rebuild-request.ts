@@ -14,7 +14,7 @@ import type { RecordedRow } from "../drive/journal.ts";
 import type { TurnRecord } from "./replay-turn.ts";
 
 import { canonicalJson, pendingEffects, projectRequest, projectSummaryRequest } from "../../core/kernel/internal.ts";
-import { RuntimeError } from "../../core/model/internal.ts";
+import { isEverturnError, RuntimeError } from "../../core/model/internal.ts";
 import { isObject } from "../../core/model/parse/reading.ts";
 import { answeredFallback, memoryScope, planRun, routesOf, startRun } from "../../core/run/internal.ts";
 import { divergentPaths } from "../drive/divergence.ts";
@@ -30,7 +30,8 @@ export type RebuiltRequest = {
   /** The request, before the middleware of the engine. */
   readonly request: ModelRequest;
   /**
-   * The path and the body as the adapter sends them; `null`: it encodes no HTTP request, or the engine is not given.
+   * The path and the body as the adapter sends them; `null`: it encodes no HTTP request or refuses this one, for example
+   * because the engine has another provider now, or the engine is not given.
    */
   readonly sent: Awaited<ReturnType<NonNullable<Adapter["encode"]>>> | null;
   /** The places at which the effect differs from the recorded one, for example `history.digest`. Empty: none. */
@@ -94,9 +95,18 @@ export async function rebuildRequest(
   const ordered: Json = JSON.parse(canonicalJson(call));
   return {
     request,
-    sent: engine === null ? null : ((await adapter.encode?.(request)) ?? null),
+    sent: engine === null ? null : await encoded(adapter, request),
     differences: divergentPaths(recorded, ordered),
   };
+}
+
+async function encoded(adapter: Adapter, request: ModelRequest): Promise<RebuiltRequest["sent"]> {
+  try {
+    return (await adapter.encode?.(request)) ?? null;
+  } catch (error) {
+    if (isEverturnError(error)) return null;
+    throw error;
+  }
 }
 
 /** The recorded effect, if it calls a model; `null`: it does not. */

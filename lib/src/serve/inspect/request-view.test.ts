@@ -3,7 +3,7 @@
 import type { Adapter } from "../../core/engine/internal.ts";
 import type { StrictProvider } from "everturn/testing";
 
-import { anthropic, engine, gemini, openai, tool } from "everturn";
+import { anthropic, engine, EngineError, gemini, openai, tool } from "everturn";
 import { inspection } from "everturn/http";
 import { memoryStorage, runtime } from "everturn/runtime";
 import { strictProvider } from "everturn/testing";
@@ -76,6 +76,15 @@ test("without the engine the request is shown, and nothing is encoded", async ()
   const view = await inspection({ host }).request("s1", first, ordinal);
   expect(view).toMatchObject({ sent: null, differences: [] });
   expect(view.request).toMatchObject({ model: { id: "claude-opus-5" } });
+});
+
+test("an engine that refuses the model of the turn encodes nothing", async () => {
+  const { host, ordinals, first } = await ranTurns("Anthropic");
+  const [ordinal = 0] = await ordinals(first);
+  const encode = () => Promise.reject(new EngineError("missing_adapter"));
+  const other = engine({ adapter: { ...anthropic({ apiKey: "unused" }), encode }, model: "claude-opus-5" });
+  const view = await inspection({ host, engines: { default: other } }).request("s1", first, ordinal);
+  expect(view).toMatchObject({ sent: null, request: { model: { id: "claude-opus-5" } } });
 });
 
 test("a row that is no model call has no request", async () => {

@@ -45,6 +45,8 @@ export async function prepareViews(part: string): Promise<Views> {
   const server = await Server.start({ database: `${part}-views.db` });
   // Its words arrive slowly, so that turns still run when a picture is taken.
   const slow = await Server.start({ database: `${part}-slow.db`, paceMs: 400 });
+  // Its tools begin after a few seconds, and run long enough for a page that a busy machine draws late.
+  const paced = await Server.start({ database: `${part}-paced.db`, paceMs: 100 });
   const empty = await Server.start({ database: `${part}-empty.db` });
   const guarded = await Server.start({
     database: `${part}-guarded.db`,
@@ -178,10 +180,11 @@ export async function prepareViews(part: string): Promise<Views> {
       name: "live-tools",
       path: "",
       prepare: async (page) => {
-        const { sessionId } = await post("scenarios/parallel-tools");
-        await page.goto(server.studio(`s/${sessionId}`));
+        const { sessionId } = await post("scenarios/parallel-tools", {}, paced);
+        await page.goto(paced.studio(`s/${sessionId}`));
         await page.locator(".progress-row").first().waitFor();
       },
+      server: paced,
     },
     {
       name: "workers",
@@ -307,7 +310,7 @@ export async function prepareViews(part: string): Promise<Views> {
     },
   ];
   const close = async (): Promise<void> => {
-    for (const one of [server, slow, empty, guarded, tools]) await one.kill();
+    for (const one of [server, slow, paced, empty, guarded, tools]) await one.kill();
   };
   return { server, views, close };
 }

@@ -11,7 +11,7 @@ export const acceptedDifferences: { readonly [name: string]: string } = {
   "order in Chat Completions":
     "A message of this API has one text, one reasoning and a list of calls without an order between them; parts are compared by kind.",
   "inclusive usage":
-    "Cached and reasoning tokens that a provider counts separately are added (docs/decisions/0009); counters that are 0 may be left out of `extra`.",
+    "Cached and reasoning tokens, and those of a compaction, that a provider counts separately are added (docs/decisions/0009); counters that are 0 may be left out of `extra`.",
   "finish reason with calls":
     "A normal end with calls for the program is `tool_calls`, a refusal is `content_filter`; `rawFinishReason` has the word of the provider.",
   "reasoning without a signature": "Anthropic and Gemini refuse it in the next request, so it is shown and not sent.",

@@ -237,17 +237,25 @@ function finishReasonOf(raw: string | null): string | null {
   return raw === null ? null : (reasons[raw] ?? "other");
 }
 
-/** The API counts tokens read from and written to a cache apart from `input_tokens`. */
+/**
+ * The API counts tokens read from and written to a cache apart from `input_tokens`, and those of a compaction in the same
+ * request apart from all of them.
+ */
 function anthropicUsage(body: JsonObject): UsageReading | null {
   if (!isObject(body["usage"])) return null;
   const usage = body["usage"];
-  const input = numberOrNull(usage["input_tokens"]);
-  const cached = numberOrNull(usage["cache_read_input_tokens"]);
-  const written = numberOrNull(usage["cache_creation_input_tokens"]);
+  const compactions = objectsOf(usage["iterations"]).filter(({ type }) => type === "compaction");
+  const inclusive = (name: string): number | null => {
+    const counts = [usage, ...compactions].map((one) => numberOrNull(one[name])).filter((count) => count !== null);
+    return counts.length === 0 ? null : counts.reduce((sum, count) => sum + count, 0);
+  };
+  const input = inclusive("input_tokens");
+  const cached = inclusive("cache_read_input_tokens");
+  const written = inclusive("cache_creation_input_tokens");
   const toolUses = Object.entries(objectOf(usage["server_tool_use"]));
   return {
     inputTokens: input === null ? null : input + (cached ?? 0) + (written ?? 0),
-    outputTokens: numberOrNull(usage["output_tokens"]),
+    outputTokens: inclusive("output_tokens"),
     cachedInputTokens: cached,
     cacheWriteInputTokens: written,
     reasoningTokens: numberOrNull(objectOf(usage["output_tokens_details"])["thinking_tokens"]),

@@ -133,7 +133,9 @@ function sentOf(
       };
     }
     case "openai-responses": {
-      const input = listOf(body["input"]).slice(1, -1).map(objectOf);
+      const items = listOf(body["input"]).slice(0, -1).map(objectOf);
+      // A compaction item in the reply replaces the message before it.
+      const input = items[0]?.["role"] === "user" ? items.slice(1) : items;
       const answers = input.slice(input.length - callCount);
       return {
         blocks: input.slice(0, input.length - callCount).map((item) => without(item, [])),

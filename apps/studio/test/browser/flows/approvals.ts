@@ -272,9 +272,10 @@ export const approvalFlows: readonly Flow[] = [
       check((await limits.inputValue()) === '{"daily": 12', `the text became ${await limits.inputValue()}`);
       const reason = page.getByLabel("Reason, which the model reads");
       check((await reason.inputValue()) === "Too ea", "the reason is lost");
-      // The session is read again every 1.5 seconds, and a change of another client makes the page draw the form again.
+      // An idle session is read again within a minute (data/pulse.ts), and the page then draws the form again.
       await reason.focus();
-      const reads = page.waitForResponse((response) => /\/sessions\/[^/?]+\?/.test(response.url()));
+      const isRead = (response: { url(): string }) => /\/sessions\/[^/?]+\?/.test(response.url());
+      const reads = page.waitForResponse(isRead, { timeout: 90_000 });
       await page.keyboard.type("rly");
       await reads;
       check(

@@ -274,8 +274,7 @@ export const approvalFlows: readonly Flow[] = [
       check((await reason.inputValue()) === "Too ea", "the reason is lost");
       // An idle session is read again within a minute (data/pulse.ts), and the page then draws the form again.
       await reason.focus();
-      const isRead = (response: { url(): string }) => /\/sessions\/[^/?]+\?/.test(response.url());
-      const reads = page.waitForResponse(isRead, { timeout: 90_000 });
+      const reads = page.waitForResponse(/\/sessions\/[^/?]+\?/, { timeout: 90_000 });
       await page.keyboard.type("rly");
       await reads;
       check(

@@ -136,7 +136,7 @@ export async function prepareViews(part: string): Promise<Views> {
       path: "waiting",
       prepare: async (page) => {
         await page.locator(`.inbox-row[href*="session=${of("approval")}"]`).click();
-        await page.locator(".inbox-call .btn.primary").waitFor();
+        await page.locator(".inbox-call .everturn-approval button").first().waitFor();
       },
     },
     {

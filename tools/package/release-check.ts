@@ -44,8 +44,8 @@ function run(
 
 const cache = join(root, "node_modules/.cache/everturn-release");
 const libsql = "0.5.29";
-/** The only entry point that does not load without its optional peer is `everturn/otel`. */
-const openTelemetry = "@opentelemetry/api@1.9.1";
+/** The entry points `everturn/otel` and `everturn/react` do not load without their optional peers. */
+const requiredPeers = ["@opentelemetry/api@1.9.1", "react@19.3.1"];
 
 type Runtime = {
   readonly name: string;
@@ -178,7 +178,17 @@ async function checkPublint(folder: string): Promise<string> {
 async function checkTypesResolve(tarball: Tarball): Promise<string> {
   const attw = join(await installed("@arethetypeswrong/cli", "0.18.5"), "dist/index.js");
   // The package is an ES module: `require()` of it needs Node 20.19, which the profile allows for.
-  await run(process.execPath, [attw, tarball.path, "--profile", "esm-only", "--format", "ascii", "--no-emoji"]);
+  await run(process.execPath, [
+    attw,
+    tarball.path,
+    "--profile",
+    "esm-only",
+    "--format",
+    "ascii",
+    "--no-emoji",
+    "--exclude-entrypoints",
+    "react.css",
+  ]);
   return "";
 }
 
@@ -349,7 +359,7 @@ try {
       return describe(measurement);
     });
   }
-  const project = await emptyProject(join(folder, "project"), tarball, [openTelemetry]);
+  const project = await emptyProject(join(folder, "project"), tarball, requiredPeers);
   for (const runtime of runtimes) await check(runtime.name, () => checkRuntime(runtime, project));
   const withDriver = await emptyProject(join(folder, "driver"), tarball, [`libsql@${libsql}`]);
   await check(`npx everturn, Node ${process.versions.node}`, () => checkCommand(withDriver));

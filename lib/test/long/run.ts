@@ -52,7 +52,7 @@ const withFailover = onPostgres && process.argv[5] === "failover";
  */
 const takeoverLimitMs = 2000;
 const deltaLimitMs = 250;
-const quietStartMs = 600;
+const quietStartMs = 300;
 const startTimes: number[] = [];
 /** How long after an outage workers may still be opening their connections again, in milliseconds. */
 const outageMarginMs = 1000;

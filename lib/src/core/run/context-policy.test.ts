@@ -202,6 +202,13 @@ test("of a message that is longer than the window only that message is in no sum
   expect([facts.length, facts.includes("fact-15")]).toEqual([79, false]);
 });
 
+test("instructions that fill the window do not lead to a request for each message", async () => {
+  const counting = await provider({ summary: () => "short" });
+  const of = engine({ ...agent(counting), instructions: "rule ".repeat(6_000) });
+  await sessions.reply(of, longSession(), "Go on.");
+  expect(counting.requests.length).toBeLessThan(6);
+});
+
 test("a part without a summary keeps the summaries of the parts before", async () => {
   let parts = 0;
   const summary = (messages: unknown): string => {

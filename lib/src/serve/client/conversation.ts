@@ -48,8 +48,9 @@ export type ConversationOptions = {
 export type ConversationSnapshot = {
   /**
    * `live`: what is shown is the session as the server has it; a session that does not exist yet is an empty
-   * conversation, which the first message starts, and which is asked for every 10 seconds. `reconnecting`: the server cannot be reached, see `error`. `gone`:
-   * the session was deleted; `reconnect` looks again. `idle`: there is no subscriber.
+   * conversation, which the first message starts, and which is asked for every 10 seconds. `reconnecting`: the server
+   * cannot be reached, see `error`. `gone`: the session was deleted; `reconnect` looks again. `idle`: there is no
+   * subscriber.
    */
   readonly connection: "idle" | "loading" | "live" | "reconnecting" | "gone";
   /** Why the store is reconnecting; otherwise `null`. */

@@ -236,11 +236,17 @@ function compact<P extends TurnProtocol>(
   builder.wait({ type: "awaiting_compaction", frame, from, to, isTooLong, rest, instructions, call });
 }
 
-/** The estimated tokens that the messages in the request of a summary may have: half of the window, if that is free. */
+/**
+ * The estimated tokens that the messages in the request of a summary may have: half of the window, or what the
+ * instructions, tools and frame leave, at least an eighth. If they leave nothing, no request fits, and one is enough to
+ * find that out.
+ */
 function partTokens({ contextWindow, environment, history }: Turn, limits: ContextLimits): number {
   const { frame, ratio } = contextWindow;
   const others = estimateValue(environment) + (frame === null ? 0 : estimateFrame(history, frame));
-  return Math.min(limits.window / 2 / ratio, usable(limits) / ratio - others);
+  const free = usable(limits) / ratio - others;
+  const window = limits.window / ratio;
+  return free <= 0 ? Number.POSITIVE_INFINITY : Math.min(window / 2, Math.max(window / 8, free));
 }
 
 /**

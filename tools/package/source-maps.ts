@@ -1,10 +1,11 @@
-// Source maps of the published code. They contain our own sources, which are not published as files, so that stack
-// traces and debuggers show TypeScript.
+// Source maps of the published code. Those of the library and the command contain our own sources, which are not
+// published as files, so that stack traces and debuggers show TypeScript.
 //
 // The package has at most 12 MB, and complete maps do not fit (docs/decisions/0053). A map has no sources of bundled
 // packages and no segments that lead to them: users see the published code there. It has no columns of the sources: a
-// segment that continues a line of the sources is left out. The map of minified code, the page of the studio, also has
-// the names of its sources; there the library is a bundled package, whose sources are in the maps of the library.
+// segment that continues a line of the sources is left out. The map of minified code, the page of the studio, has names,
+// files and lines of its sources, and not their text: a stack trace of the page can be read, and nobody debugs the page
+// in an application. There the library is a bundled package, whose sources are in the maps of the library.
 
 import type { SourceMapSegment } from "@jridgewell/sourcemap-codec";
 
@@ -55,7 +56,7 @@ export function publishedMap(map: SourceMap, isMinified: boolean): string {
     file: map.file,
     names: [...names.keys()].map((index) => map.names[index]),
     sources: kept.map((index) => map.sources[index]),
-    sourcesContent: kept.map((index) => map.sourcesContent[index] ?? null),
+    ...(isMinified ? {} : { sourcesContent: kept.map((index) => map.sourcesContent[index] ?? null) }),
     mappings: encode(lines),
   });
 }

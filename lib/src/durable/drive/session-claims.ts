@@ -225,7 +225,7 @@ export class SessionClaims {
     if (turn === null) return this.release(key, lease);
     const committer = new TurnCommitter(this.#context, turn, lease);
     await committer.park(takeoverLimit(turn));
-    this.#serveWaiting(committer.servedScopes);
+    this.#serveWaiting(committer.final.servedScopes);
   }
 }
 

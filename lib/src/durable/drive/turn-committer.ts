@@ -13,7 +13,7 @@
 //     - start marks of the tools that begin at once (Q3), and the inbox inputs that the item delivered (Q11),
 //     - the removal of the live pieces that the events replace, and records with the text of attempts that were thrown
 //       away,
-//     - at the end of the turn, the line that it adds to the rollups (`rows/rollup.ts`),
+//     - at the end of the turn, the rows of `final-commit.ts`,
 //     - the lease row, extended by one lease time, if that is due.
 //   `writeSession` builds the rows of the session, `LeaseHolder.write` adds the fencing check and the lease row. The
 //   batch checks the lease token, the commit count of the turn and, where it writes the session row, the version of the
@@ -39,12 +39,6 @@
 //     - the checkpoint or the end of the step calls a function of the program (`haltWhen`, `onCheckpoint`, step hooks),
 //       which must see only committed results;
 //     - the turn is handed over: it stops after this commit, or after those of further results that this process holds.
-//
-// The end of the turn
-//   The ending batch also removes stored cancels, sets the deadlines of pending calls, and reads the inbox once more:
-//   input that arrived too late for the last checkpoint becomes the next turn in the same batch. The process keeps the
-//   session for that turn under the next epoch, if the limits admit it; otherwise the batch releases the lease. The
-//   slots of the ended turn are released in the same batch.
 //
 // Crash points, and what the next holder does. The next holder is the process that claims the session after the lease
 // was released or has expired (`ActiveTurns`, from `recover`, `work` or a verb). It loads the turn and replays the
@@ -82,16 +76,8 @@
 //   6. An input is settled in the batch that records its delivery, or in the one that makes it the next turn: never
 //      lost, never delivered twice.
 
-import type {
-  Effect,
-  EffectResponse,
-  ToolReturned,
-  ToolWaits,
-  Transition,
-  Turn,
-  TurnHistory,
-} from "../../core/kernel/internal.ts";
-import type { ChatResult, JsonObject, Session, TurnEvent } from "../../core/model/internal.ts";
+import type { Effect, EffectResponse, ToolReturned, ToolWaits, Transition, Turn } from "../../core/kernel/internal.ts";
+import type { TurnEvent } from "../../core/model/internal.ts";
 import type { Committed, JournalItem, LiveOrigin, Ports } from "../../core/run/internal.ts";
 import type { Changes } from "../rows/batch.ts";
 import type { Lease } from "../rows/lease.ts";
@@ -100,16 +86,13 @@ import type { SessionChange, StoredSession } from "../rows/session-write.ts";
 import type { Key, Put, Removal } from "../rows/storage.ts";
 import type { TableName } from "../rows/tables.ts";
 import type { JournalRow, StoredEvent, TurnProgress, TurnStart } from "../rows/values.ts";
-import type { Decision } from "./admission.ts";
 import type { RuntimeContext } from "./context.ts";
 import type { DrivenTurn } from "./driven-turn.ts";
+import type { Commit } from "./final-commit.ts";
 import type { FencedWrite } from "./lease-holder.ts";
-import type { NextPlannedTurn } from "./new-turn.ts";
 
-import { appendHistory } from "../../core/kernel/internal.ts";
 import { exactSum, RuntimeError } from "../../core/model/internal.ts";
 import { isPlainObject } from "../../core/model/parse/reading.ts";
-import { applyChatResult, applyStepResult, recover } from "../../core/session/internal.ts";
 import { Channel } from "../read/hub.ts";
 import { merge, noChanges, putting } from "../rows/batch.ts";
 import { sha256 } from "../rows/digest.ts";
@@ -117,23 +100,17 @@ import { settleInputs } from "../rows/inbox.ts";
 import { journalPut } from "../rows/journal-rows.ts";
 import { leasePut, nextLease, releasePut } from "../rows/lease.ts";
 import { ledgerPuts } from "../rows/ledger.ts";
-import { freedScopes } from "../rows/limits.ts";
-import { outcomeClassOf } from "../rows/rollup.ts";
 import { keyOf, nameOf, turnKey } from "../rows/session-key.ts";
-import { framePuts, limitKeyOf, moveDue, writeSession } from "../rows/session-write.ts";
-import { summaryOf } from "../rows/summary.ts";
+import { framePuts, moveDue, writeSession } from "../rows/session-write.ts";
 import { eventsOfItem, eventsOfStart, ofTurn, turnStartedByInput } from "../rows/turn-events.ts";
-import { openCallDeadlines } from "../rows/waits.ts";
-import { admit } from "./admission.ts";
 import { childUsage } from "./children.ts";
 import { claimInputs } from "./claim-inputs.ts";
 import { discardedPuts, itemsLeftBefore } from "./discarded-texts.ts";
-import { acceptedTurn } from "./driven-turn.ts";
 import { EffectRecords } from "./effect-records.ts";
 import { EffectTimes } from "./effect-times.ts";
+import { FinalCommit } from "./final-commit.ts";
 import { effectiveRows, DurableJournal } from "./journal.ts";
 import { LeaseHolder } from "./lease-holder.ts";
-import { followingTurn } from "./new-turn.ts";
 import { TurnRollup } from "./turn-rollup.ts";
 
 /** Stops the loop because this process shuts down. The turn is left at its last commit for another process. */
@@ -142,9 +119,6 @@ export class HandedOver extends Error {
     super("this process is shutting down; another process continues the turn");
   }
 }
-
-/** The turn that this process drives next, and the lease for it. */
-export type NextTurn = { readonly turn: DrivenTurn; readonly lease: Lease };
 
 /** The durable ports of one turn. Used for one drive of the turn and then discarded. */
 export class TurnCommitter {
@@ -164,17 +138,10 @@ export class TurnCommitter {
    * checkpoint nor the end of the step calls a function of the program.
    */
   mergesCheckpoints = false;
-  /** Whether the turn has a protocol of one's own. */
-  hasOwnProtocol = false;
   /** Called after each commit that adds a journal row, ends the turn or parks it. */
   onProgress: (() => void) | null = null;
-  /** Set by the commit that ends the turn, if this process keeps the session for another turn. */
-  next: NextTurn | null = null;
-  /**
-   * Set by the commit that ends or parks the turn: the scopes of limits in which it freed a slot, and the one that the
-   * next turn waits for.
-   */
-  servedScopes: readonly string[] = [];
+  /** The commit that ends or parks the turn. */
+  readonly final: FinalCommit;
   readonly #context: RuntimeContext;
   readonly #turn: string;
   readonly #start: TurnStart;
@@ -190,8 +157,6 @@ export class TurnCommitter {
   readonly #isEnding: boolean;
   /** The newest frame of the turn. */
   #frame: string | null;
-  /** How often the ending batch was refused because another turn had taken a slot of a limit. */
-  #refusedSlots = 0;
   /** An earlier holder may have left pieces, which the first commit removes. */
   #mayHavePieces: boolean;
   /** Attempts that were thrown away since the last commit. */
@@ -223,6 +188,7 @@ export class TurnCommitter {
       },
       lease,
     );
+    this.final = new FinalCommit(context, { id, start, rollup: this.#rollup, isOffline: ending !== null });
     this.#stored = stored;
     this.#frame = start.contextWindow?.frame?.id ?? null;
     this.#mayHavePieces = mayHavePieces;
@@ -320,7 +286,7 @@ export class TurnCommitter {
     await this.#write(async (now) => {
       const also = merge(rows, await this.#delivered(item));
       return ended
-        ? this.#ending(turn, resultIn(reported), ordinal, events, also, now)
+        ? this.#ending(turn, reported, ordinal, events, also, now)
         : this.#advancing(turn, ordinal, events, also, now);
     });
     // Cleared after the write: if the write fails, `flush` can still write the held item alone.
@@ -381,7 +347,7 @@ export class TurnCommitter {
    */
   async #endAtOnce(turn: Turn, reported: readonly TurnEvent[]): Promise<Committed> {
     const events = this.#startEvents(reported);
-    await this.#write(async (now) => this.#ending(turn, resultIn(reported), 0, events, noChanges, now));
+    await this.#write((now) => this.#ending(turn, reported, 0, events, noChanges, now));
     return "fresh";
   }
 
@@ -405,76 +371,17 @@ export class TurnCommitter {
     return { change: { ...change, session: { after: session, messages, history } }, history };
   }
 
-  /**
-   * The change of the commit that ends the turn: the session after it, the deadlines of pending calls, and the next
-   * turn.
-   */
-  async #ending(
+  /** The change of the commit that ends the turn. */
+  #ending(
     turn: Turn,
-    result: ChatResult,
+    reported: readonly TurnEvent[],
     committed: number,
     events: readonly StoredEvent[],
     also: Changes,
     now: number,
   ): Promise<Commit> {
-    const { head } = this.#stored;
-    const after = this.#sessionAfter(result);
-    const history = appendHistory(turn.history, after.thread.messages);
-    const messages = history.entries.slice(head.length, history.length);
-    const last = { ...this.#start, id: this.#turn };
-    const { turn: next, changes } = await followingTurn(this.#context, this.#key, last, after, history, now);
-    // A turn without a plan is for a process that has its engine.
-    const drivesNext = next !== null && next.plan !== null && !this.draining;
-    const decision = drivesNext ? await this.#admitNext(next) : null;
-    const keepsLease = decision !== null && decision.limit?.type !== "waiting";
-    const deadlines = openCallDeadlines(this.#key, this.#turn, after.pendingToolCalls, this.#start.options, now, after);
-    const change: SessionChange = {
-      now,
-      session: { after, messages, history },
-      turn: {
-        type: "end",
-        committed,
-        step: turn.step,
-        discarded: this.#discarded,
-        end: summaryOf(result),
-        next,
-        nextDue: keepsLease ? now + this.#context.lease.ttlMs : now,
-        nextLimit: decision?.limit ?? null,
-        endedAt: now,
-        acceptedAt: this.#start.acceptedAt,
-        rollup: this.#rollup.line(outcomeClassOf(result.outcome), now),
-      },
-      events,
-      also: merge(also, changes, putting(...deadlines), decision?.changes ?? noChanges),
-    };
-    return { change, history, next: keepsLease ? next : null, releases: !keepsLease };
-  }
-
-  /**
-   * What the limits decide about the next turn. The slots of this turn count as free, unless other turns wait for them.
-   */
-  async #admitNext({ id, start: { engine, options } }: NextPlannedTurn): Promise<Decision> {
-    const limitKey = limitKeyOf(options);
-    const subject = { key: this.#key, engine, limitKey, limit: null };
-    return admit(this.#context, subject, { turn: id, replaces: this.#turn, attempt: this.#refusedSlots });
-  }
-
-  /** The session after the turn, without messages that are stored already. */
-  #sessionAfter(result: ChatResult): Session<JsonObject> {
-    const { session } = this.#stored.head;
-    // The operations of `session/` compute the session. They get an empty thread, because the messages of the turn are
-    // stored already; what they append is what is left to store.
-    const emptyThread = { ...session.thread, messages: [] };
-    const step = result.steps.at(-1);
-    // How a step of a protocol of one's own ends the turn does not follow from its reply.
-    const isStep = this.#start.verb === "step" && !this.hasOwnProtocol;
-    const after =
-      isStep && step !== undefined && result.outcome.type !== "cancelled"
-        ? applyStepResult(session, { ...step, thread: emptyThread })
-        : applyChatResult(session, { ...result, thread: emptyThread });
-    const { contextWindow } = result;
-    const usable = { ...(this.#isEnding ? recover(after) : after), contextWindow };
-    return usable.lastRun === null ? usable : { ...usable, lastRun: { ...usable.lastRun, turnId: this.#turn } };
+    const last = { turn, reported, committed, discarded: this.#discarded, events, also };
+    return this.final.ended(this.#stored, last, () => !this.draining, now);
   }
 
   /**
@@ -482,20 +389,8 @@ export class TurnCommitter {
    * lease is released.
    */
   async park({ failure }: RuntimeError): Promise<void> {
-    const { session: before, length, digest } = this.#stored.head;
-    const metadata = { ...before.metadata, error: { ...failure } };
-    const after: Session<JsonObject> = { ...before, status: "error", metadata };
     const event = ofTurn(this.#turn, this.#progress.committed, -1, { type: "error", error: failure });
-    const session = { after, messages: [], history: { length, digest } };
-    await this.#write(async (now) => ({
-      change: {
-        now,
-        session,
-        turn: { type: "park", failure, rollup: this.#rollup.line("parked", now) },
-        events: [event],
-      },
-      releases: true,
-    }));
+    await this.#write(async (now) => this.final.parked(this.#stored, failure, [event], now));
   }
 
   /** The journal row of an item. The text of the effect and its hash let a replay detect divergence and damage. */
@@ -557,7 +452,8 @@ export class TurnCommitter {
       const random = clock.random();
       const { ttlMs } = this.#context.lease;
       // Keeps the session for the next turn, under the next epoch.
-      const keepPut = (lease: Lease): Put => leasePut(keyOf(this.#key), nextLease(lease, random, ttlMs));
+      const following = (lease: Lease): Lease => nextLease(lease, random, ttlMs);
+      const keepPut = (lease: Lease): Put => leasePut(keyOf(this.#key), following(lease));
       const put = next !== null ? keepPut : releases ? this.#releasePut : null;
       const isProgress = hasProgress(change, this.#progress);
       // Other turns may start after this commit.
@@ -565,25 +461,19 @@ export class TurnCommitter {
       const written = await this.orStop(this.holder.write(batch, { put }));
       if (!written.ok) {
         const { table } = written.check;
-        if (table === "slots") this.#refusedSlots += 1;
+        if (table === "slots") this.final.refusedSlots += 1;
         if (table === "inboxes" || table === "inbox" || table === "slots") continue;
         throw this.#conflict(table);
       }
       if (isProgress) this.onProgress?.();
-      if (change.turn?.type === "end" || change.turn?.type === "park") {
-        const nextLimit = change.turn.type === "end" ? change.turn.nextLimit : null;
-        const waitsFor = nextLimit?.type === "waiting" ? [nextLimit.scope] : [];
-        this.servedScopes = [...freedScopes(this.#stored.turn?.limit ?? null), ...waitsFor];
-      }
+      const before = this.#stored;
       this.#stored = write.after;
       this.#mayHavePieces = false;
       this.#discarded = 0;
       pieces.dropped(this.at);
       if (history !== undefined) histories.keep(nameOf(this.#key), history);
-      if (next !== null)
-        this.next = { turn: acceptedTurn(write, next), lease: nextLease(this.holder.lease, random, ttlMs) };
       this.channel.publish(write.events);
-      this.#reportFailure(change);
+      this.final.written(commit, before, write, following(this.holder.lease));
       return;
     }
   }
@@ -618,18 +508,6 @@ export class TurnCommitter {
     const written = this.#turnWrite.then(write);
     this.#turnWrite = written.catch(() => undefined);
     return written;
-  }
-
-  /**
-   * Reports a written commit that ends the turn with a failure or parks it (`onTurnFailure`). A turn that was parked
-   * before is not reported again.
-   */
-  #reportFailure({ turn }: SessionChange): void {
-    const { tenant, session: sessionId } = this.#key;
-    const report = { tenant, sessionId, turnId: this.#turn, error: null };
-    if (turn?.type === "park") this.#context.reportFailure({ ...report, status: "parked", failure: turn.failure });
-    if (turn?.type !== "end" || this.#isEnding || !("failure" in turn.end.outcome)) return;
-    this.#context.reportFailure({ ...report, status: "failed", failure: turn.end.outcome.failure });
   }
 
   /**
@@ -742,24 +620,6 @@ function awaitsCheckpoint(turn: Turn): boolean {
 /** Returns whether a change adds a journal row, ends the turn or parks it. */
 function hasProgress({ turn }: SessionChange, before: TurnProgress): boolean {
   return turn !== undefined && (turn.type !== "advance" || turn.committed > before.committed);
-}
-
-/** A change to write, and what this process knows once it is written. */
-type Commit = {
-  readonly change: SessionChange;
-  /** The history of the session after the change, if it got messages. */
-  readonly history?: TurnHistory;
-  /** The turn that this process drives next. */
-  readonly next?: NextPlannedTurn | null;
-  /** The batch releases the lease. */
-  readonly releases?: boolean;
-};
-
-/** The result of the run, from the event that reports it. */
-function resultIn(reported: readonly TurnEvent[]): ChatResult {
-  const result = reported.findLast((event) => event.type === "chat_completed")?.result;
-  if (result === undefined) throw new Error("a turn ended without a chat_completed event");
-  return result;
 }
 
 /** Returns whether recovery answered the call with `outcome_unknown`, or made it pending for that reason. */

@@ -17,7 +17,7 @@ import type { JournalItem, Plan, RunPlan, Started } from "../../core/run/interna
 import type { Lease } from "../rows/lease.ts";
 import type { RuntimeContext } from "./context.ts";
 import type { DrivenTurn } from "./driven-turn.ts";
-import type { NextTurn } from "./turn-committer.ts";
+import type { NextTurn } from "./final-commit.ts";
 
 import { RuntimeError } from "../../core/model/internal.ts";
 import { startRun } from "../../core/run/internal.ts";
@@ -51,12 +51,12 @@ export class TurnDriver {
 
   /** The turn that this process drives next, once this one has ended; `null`: none. */
   get next(): NextTurn | null {
-    return this.#committer.next;
+    return this.#committer.final.next;
   }
 
   /** The scopes of limits whose waiting turns may start because this turn has ended. */
   get servedScopes(): readonly string[] {
-    return this.#committer.servedScopes;
+    return this.#committer.final.servedScopes;
   }
 
   /** The current lease. Its epoch may be higher than at the start, because an expired lease is claimed again (Q18). */
@@ -150,7 +150,7 @@ export class TurnDriver {
     const of = { context: this.#context, key: stored.key, scope: records };
     const children = childrenOf({ ...of, plan, holder, orStop, writeChildRow });
     this.#committer.mergesCheckpoints = !callsProgram(plan);
-    this.#committer.hasOwnProtocol = plan.pinned.protocol.type === "own";
+    this.#committer.final.hasOwnProtocol = plan.pinned.protocol.type === "own";
     records.maxConcurrency = plan.limits.maxConcurrency;
     const { trace, acceptedAt, engine: agent } = this.#turn.start;
     const openChildren = openChildrenOf(of);

@@ -87,22 +87,24 @@ export const runMutations: readonly Mutation[] = [
   ]),
   ...inFile("lib/src/core/run/perform/model.ts", [
     {
+      rows: ["allm 121"],
+      defect: "a call is retried after its first output",
+      from: "(shown && !retry.afterOutput)",
+      to: "(shown && retry.afterOutput)",
+    },
+  ]),
+  ...inFile("lib/src/core/run/perform/model-attempt.ts", [
+    {
       rows: ["allm 25"],
       defect: "filters apply below the collector (defect G5)",
-      from: "      this.#ports.collector.add(accepted);\n      const isHeld",
-      to: "      if (this.#plan.wanted(accepted)) this.#ports.collector.add(accepted);\n      const isHeld",
+      from: "      ports.collector.add(accepted);\n      const isHeld",
+      to: "      if (plan.wanted(accepted)) ports.collector.add(accepted);\n      const isHeld",
     },
     {
       rows: ["allm 27"],
       defect: "onEvent sees filtered events only",
       from: "if (onEvent !== undefined) callListener",
-      to: "if (onEvent !== undefined && this.#plan.wanted(accepted)) callListener",
-    },
-    {
-      rows: ["allm 121"],
-      defect: "a call is retried after its first output",
-      from: "(shown && !retry.afterOutput)",
-      to: "(shown && retry.afterOutput)",
+      to: "if (onEvent !== undefined && plan.wanted(accepted)) callListener",
     },
     {
       rows: ["allm 41"],

@@ -10,7 +10,7 @@ import type { RunLifetime } from "../run-lifetime.ts";
 import type { RunSink } from "../run-sink.ts";
 import type { RunOrigin, RunSpans } from "../run-spans.ts";
 import type { TransitionEvents } from "../transition-events.ts";
-import type { ModelPorts } from "./model.ts";
+import type { ModelPorts } from "./model-attempt.ts";
 import type { InnerWait, ToolPorts } from "./tool-job.ts";
 
 import { FairShare } from "../../fair/fair-share.ts";

@@ -17,7 +17,8 @@ import { engine, tool } from "../core/engine/internal.ts";
 import { storedVersion } from "../core/model/internal.ts";
 import { sqliteStorage } from "./host/sqlite/index.ts";
 import { runtime } from "./index.ts";
-import { firstFormat, storedFormats, withFormat } from "./rows/format.ts";
+import { firstFormat } from "./rows/format-row.ts";
+import { storedFormats, withFormat } from "./rows/format.ts";
 import { leasePut } from "./rows/lease.ts";
 import { finalizeAs, finalizeStorage } from "./work/finalize.ts";
 

@@ -11,15 +11,17 @@ import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "no
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { engine, messageText } from "everturn";
+import { engine, fake, messageText } from "everturn";
 import { sqliteStorage } from "everturn/sqlite";
 import { totalTokens } from "everturn/advanced";
 import { inspection } from "everturn/http";
-import { replayTurn } from "everturn/runtime";
+import { finalizeStorage, replayTurn, runtime } from "everturn/runtime";
 import { handClock } from "everturn/testing";
 import Database from "libsql";
 import { afterAll, afterEach, describe, expect, test } from "vitest";
 
+import { storedVersion } from "../../src/core/model/internal.ts";
+import { firstFormat } from "../../src/durable/rows/format-row.ts";
 import { cutProcess } from "./database/cut-process.ts";
 import { dumpDatabase, dumpHeader, restoreDatabase } from "./database/dump.ts";
 import { passTime } from "./database/ending.ts";
@@ -232,6 +234,40 @@ describe.each(dumps)("the database $name", ({ dump }) => {
     ]);
   });
 });
+
+/** The dump of a database in which the release has created its tables and stored nothing. */
+const withoutRows = (dump: string) =>
+  dump
+    .split("\n")
+    .filter((line) => line.startsWith('{"sql"') || !line.startsWith('{"table":') || line.includes("everturn_schema"))
+    .join("\n");
+
+describe.each(dumps.filter(({ dump }) => dumpHeader(dump).version < storedVersion))(
+  "the tables of $name without rows",
+  ({ dump }) => {
+    test("keep the format that their release reads, until the database is finalized", async () => {
+      const database = new Database(restoredFile(withoutRows(dump)));
+      handles.push(database);
+      // The first process completes the tables and ends before it writes.
+      await sqliteStorage(database).read([{ table: "sessions", prefix: [] }]);
+      const storage = sqliteStorage(database);
+      const versions = async (id: string) => {
+        const agent = engine({ adapter: fake({ script: [{ type: "text", text: "Yes." }] }), model: "fake:m" });
+        const sessions = runtime({ host: storage, engines: { default: agent }, live: false });
+        await (await sessions.start("Hello?", { id })).result;
+        await sessions.close();
+        const [turns = [], entries = []] = await storage.read([
+          { table: "turns", prefix: ["", id] },
+          { table: "entries", prefix: ["", id] },
+        ]);
+        return [...turns, ...entries].map(({ value }): number => JSON.parse(value).version);
+      };
+      expect(await versions("before")).toEqual([firstFormat, firstFormat, firstFormat]);
+      expect(await finalizeStorage(storage)).toEqual({ status: "finalized", from: firstFormat, to: storedVersion });
+      expect(await versions("after")).toEqual([storedVersion, storedVersion, storedVersion]);
+    });
+  },
+);
 
 async function resumed(sessions: Runtime, id: string): Promise<TurnHandle> {
   const turn = (await sessions.get(id))?.openTurn?.turnId ?? "no turn";

@@ -7,10 +7,14 @@ import type { SessionSummary } from "everturn/runtime";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
+import { engine, fake } from "everturn";
 import { postgresStorage } from "everturn/postgres";
+import { finalizeStorage, runtime } from "everturn/runtime";
 import { handClock } from "everturn/testing";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 
+import { storedVersion } from "../../src/core/model/internal.ts";
+import { firstFormat } from "../../src/durable/rows/format-row.ts";
 import { connectionTo, startPostgres } from "../postgres-server.ts";
 import { cutProcess } from "./database/cut-process.ts";
 import { dumpHeader, dumpLines } from "./database/dump.ts";
@@ -28,8 +32,11 @@ beforeAll(async () => {
 }, 60_000);
 afterAll(() => server.close());
 
-/** Creates a Postgres database with the tables and rows of a dump, and the first version of the layout. */
-async function restored(dump: string): Promise<string> {
+/**
+ * Creates a Postgres database with the tables of a dump, with its rows unless `hasRows` is `false`, and with the first
+ * version of the layout.
+ */
+async function restored(dump: string, hasRows = true): Promise<string> {
   const url = await server.createDatabase();
   const client = connectionTo(url);
   await client.connect();
@@ -38,7 +45,7 @@ async function restored(dump: string): Promise<string> {
       await client.query(
         line.sql.replace(/ STRICT$/, "").replaceAll("INTEGER", "bigint").replaceAll("TEXT", 'text COLLATE "C"'),
       );
-    } else if (line.table !== "everturn_schema") {
+    } else if (hasRows && line.table !== "everturn_schema") {
       const places = line.row.map((_, index) => `$${index + 1}`);
       await client.query(`INSERT INTO "${line.table}" VALUES (${places.join(", ")})`, [...line.row]);
     }
@@ -75,3 +82,29 @@ describe.each(dumps)("the database $name on Postgres", ({ dump }) => {
     await storage.close();
   }, 60_000);
 });
+
+describe.each(dumps.filter(({ dump }) => dumpHeader(dump).version < storedVersion))(
+  "the tables of $name without rows on Postgres",
+  ({ dump }) => {
+    test("keep the format that their release reads, until the database is finalized", async () => {
+      const url = await restored(dump, false);
+      // The first process completes the tables and ends before it writes.
+      const first = postgresStorage({ url });
+      await first.read([{ table: "sessions", prefix: [] }]);
+      await first.close();
+      const storage = postgresStorage({ url });
+      const agent = engine({ adapter: fake({ script: [{ type: "text", text: "Yes." }] }), model: "fake:m" });
+      const sessions = runtime({ host: storage, engines: { default: agent }, live: false });
+      await (await sessions.start("Hello?", { id: "s" })).result;
+      await sessions.close();
+      const [turns = [], entries = []] = await storage.read([
+        { table: "turns", prefix: ["", "s"] },
+        { table: "entries", prefix: ["", "s"] },
+      ]);
+      const versions = [...turns, ...entries].map(({ value }): number => JSON.parse(value).version);
+      expect(versions).toEqual([firstFormat, firstFormat, firstFormat]);
+      expect(await finalizeStorage(storage)).toEqual({ status: "finalized", from: firstFormat, to: storedVersion });
+      await storage.close();
+    }, 60_000);
+  },
+);

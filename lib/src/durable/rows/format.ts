@@ -5,7 +5,9 @@
 //   refuses newer ones (`stored.ts`), so the newer release has to write what the older one can read. The database has a
 //   format, one row of the table `shared` whose tag is the number; without the row it is `firstFormat`. A process
 //   writes values of that format, not of its own newest one. `finalizeStorage` raises the number when the older release
-//   has gone.
+//   has gone. A new database gets the newest format with its first write. One in which nothing is stored may still have
+//   been created by an older release, whose processes run: a host that completes its tables writes the row
+//   (`host/shared/backfill.ts`).
 //
 //   `withFormat` wraps the storage of a runtime. It reads the row with the first read, and converts values before they
 //   are written while the format is older than the newest one of this release. A finalized database costs one
@@ -21,12 +23,13 @@
 //      Every later release reads it.
 
 import type { Json } from "../../core/model/internal.ts";
-import type { Batch, HostStorage, Put, Query, Removal, Row } from "./storage.ts";
+import type { Batch, HostStorage, Put, Removal, Row } from "./storage.ts";
 import type { TableName } from "./tables.ts";
 
 import { contextRevision, kernelRevision } from "../../core/kernel/internal.ts";
 import { RuntimeError, storedVersion } from "../../core/model/internal.ts";
 import { isPlainObject } from "../../core/model/parse/reading.ts";
+import { firstFormat, formatPlace, formatPut, formatQuery } from "./format-row.ts";
 import { formerPuts, formerRemovals } from "./former-index.ts";
 
 /** How the values of a format differ from those of the format before. */
@@ -50,9 +53,6 @@ export type StoredFormats = {
   readonly changes: readonly FormatChange[];
 };
 
-/** The format of databases without a row: that of the first release with this rule. */
-export const firstFormat = 4;
-
 /**
  * Version 5: turn rows have the time of their end, the index of work is one table, and turns may have context limits.
  * The last is not converted: before the database is finalized, turns have none (`newTurnRevision`).
@@ -69,14 +69,11 @@ function withoutEnd(data: Json): Json {
   return former;
 }
 
-/** The formats of this release. A release that raises `storedVersion` adds a change. */
+/**
+ * The formats of this release. A release that raises `storedVersion` adds a change. If it adds no table, hosts do not
+ * recognise an empty database of the release before.
+ */
 export const storedFormats: StoredFormats = { newest: storedVersion, changes: [version5] };
-
-/** The row of the format. */
-const place = { table: "shared", key: ["everturn", 0, "format"] } as const;
-
-/** Selects the row of the format. */
-export const formatQuery: Query = { table: place.table, prefix: place.key, limit: 1 };
 
 /** Returns the format that the row says. Throws `newer_schema` if this release cannot write it. */
 export function formatOf(row: Row | undefined, { newest }: StoredFormats, storage: string): number {
@@ -91,9 +88,9 @@ export function formatOf(row: Row | undefined, { newest }: StoredFormats, storag
 /** The batch that raises the format, if the row is unchanged. */
 export function formatBatch(row: Row | undefined, format: number): Batch {
   return {
-    checks: [{ ...place, tag: row?.tag ?? null }],
+    checks: [{ ...formatPlace, tag: row?.tag ?? null }],
     removals: [],
-    puts: [{ ...place, tag: format, value: "" }],
+    puts: [formatPut(format)],
   };
 }
 

@@ -19,6 +19,7 @@ export type {
   Written,
 } from "./storage.ts";
 export { sha256 } from "./digest.ts";
+export { firstFormat, formatPut, formatQuery } from "./format-row.ts";
 export { foldedWords, largeTextsOf, maxIndexedLength, wordsOfEntry } from "./message-words.ts";
 export { sessionName } from "./storage.ts";
 export { workPutOf } from "./former-index.ts";

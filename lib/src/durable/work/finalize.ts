@@ -5,7 +5,8 @@ import type { StoredFormats } from "../rows/format.ts";
 import type { HostStorage, Row } from "../rows/storage.ts";
 import type { OpenCursor } from "./restore.ts";
 
-import { formatBatch, formatOf, formatQuery, readsOf, storedFormats } from "../rows/format.ts";
+import { formatQuery } from "../rows/format-row.ts";
+import { formatBatch, formatOf, readsOf, storedFormats } from "../rows/format.ts";
 import { holderHasEnded } from "../rows/lease.ts";
 import { keyOf } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";

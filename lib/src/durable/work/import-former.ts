@@ -9,7 +9,8 @@ import type { HostStorage, Key, Put, Query, Row } from "../rows/storage.ts";
 import type { FormerTable, TableName } from "../rows/tables.ts";
 
 import { noChanges, putting } from "../rows/batch.ts";
-import { formatOf, formatQuery, storedFormats } from "../rows/format.ts";
+import { formatQuery } from "../rows/format-row.ts";
+import { formatOf, storedFormats } from "../rows/format.ts";
 import { workPutOf } from "../rows/former-index.ts";
 import { formerTableNames } from "../rows/tables.ts";
 import { retainedSession, retainedTurn, workPut } from "../rows/work.ts";

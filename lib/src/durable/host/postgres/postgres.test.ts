@@ -236,7 +236,9 @@ describe("the tables", () => {
       // The version that this release writes, and older ones.
       await pool.query(`UPDATE "${schema}"."everturn_schema" SET version = ${1 + (index % 5)}`);
       await pool.query(`DROP TABLE "${schema}"."everturn_${table}"`);
-      expect(await opened({ schema }).read([{ table, prefix: [] }])).toEqual([[]]);
+      const [rows = []] = await opened({ schema }).read([{ table, prefix: [] }]);
+      // The database is of an older release, so the row of the format is written.
+      expect(rows.map(({ key }) => key)).toEqual(table === "shared" ? [["everturn", 0, "format"]] : []);
     }
     expect(await sessionsOf(opened({ schema }))).toEqual(["kept"]);
   });

@@ -2,11 +2,22 @@
 // older release would be found by no worker and in no list. The same for every host: a generator asks for rows and
 // returns rows to write, and the host answers within the transaction that creates the table.
 //
+// It also writes the row of the format (`rows/format.ts`), if there is none: the tables are of an older release, whose
+// processes may run, also if nothing is stored yet. Later the tables are complete, and an empty database is a new one.
+//
 // A row that cannot be read affects its own session only: it is left out.
 
 import type { Key, Put, Query, Row, TableName, WorkItem } from "../../rows/internal.ts";
 
-import { retainedSession, retainedTurn, workPut, workPutOf } from "../../rows/internal.ts";
+import {
+  firstFormat,
+  formatPut,
+  formatQuery,
+  retainedSession,
+  retainedTurn,
+  workPut,
+  workPutOf,
+} from "../../rows/internal.ts";
 
 /** What a host has to do next: answer the queries, or write the rows. */
 type BackfillRequest =
@@ -24,8 +35,12 @@ type DataRow = Pick<Row, "key" | "tag" | "value"> & { readonly data: { readonly 
 /** How many rows are read at once, and how many characters. */
 const page = { limit: 500, maxLength: 4 * 1_048_576 };
 
-/** Fills those of the tables that are indexes of other tables. */
+/** Fills those of the tables that are indexes of other tables. `created`: the tables that the database lacked. */
 export function* backfill(created: readonly TableName[]): Backfill {
+  if (created.length > 0) {
+    const [formats = []]: Answer = yield { type: "read", queries: [formatQuery] };
+    if (formats.length === 0) yield { type: "write", puts: [formatPut(firstFormat)] };
+  }
   if (created.includes("work")) {
     yield* each("open", openTurnWork);
     yield* each("starts", retainedTurnWork);

@@ -49,6 +49,10 @@ const mistakes: { readonly [mistake: string]: readonly [program: string, errors:
     `engine({ adaptor: openai(), model: "gpt-6.1-sol" });`,
     [/'adaptor' does not exist in type.*Did you mean to write 'adapter'\?/],
   ],
+  "a misspelt field beside the name of a model": [
+    `engine("openai:gpt-6.1-sol", { tols: [] });`,
+    [/'tols' does not exist in type.*Did you mean to write 'tools'\?/],
+  ],
   "an adapter that is not called": [
     `engine({ adapter: openai, model: "gpt-6.1-sol" });`,
     [/^Type '\(options\?: OpenAIOptions\) => Adapter' is not assignable to type 'Adapter'/],

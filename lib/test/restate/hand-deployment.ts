@@ -1,5 +1,6 @@
 // A deployment on an implementation of Restate in memory, and requests to it.
 
+import type { EngineFields } from "everturn";
 import type { RestateServiceOptions } from "everturn/restate";
 import type { HostStorage } from "everturn/runtime";
 
@@ -17,7 +18,7 @@ type Setup = Omit<RestateServiceOptions, "sessions" | "clock"> & {
 };
 
 /** A web process, a service process, and Restate between them. */
-export function deployment(of: Parameters<typeof engine>[0], { host: given, sweepLimit, ...options }: Setup = {}) {
+export function deployment(of: EngineFields, { host: given, sweepLimit, ...options }: Setup = {}) {
   const clock = handClock();
   const host = given ?? memoryStorage({ clock });
   const engines = { default: engine({ model: "fake:m", ...of }) };

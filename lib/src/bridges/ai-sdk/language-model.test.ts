@@ -2,7 +2,7 @@
 // (versions 6 and 7).
 
 import type { Play, Say } from "../../../test/loopback-providers.ts";
-import type { FakeScript, JsonObject } from "everturn";
+import type { EngineFields, FakeScript, JsonObject } from "everturn";
 
 import { generateText, jsonSchema, Output, stepCountIs, streamText, tool as aiTool } from "ai";
 import { anthropic, engine, fake, tool } from "everturn";
@@ -29,7 +29,7 @@ const clock = aiTool({
   execute: ({ zone }) => `12:00 ${zone}`,
 });
 
-function scripted(scripts: readonly FakeScript[], fields: Partial<Parameters<typeof engine>[0]> = {}) {
+function scripted(scripts: readonly FakeScript[], fields: EngineFields = {}) {
   const adapter = fake({ scripts, usage: { inputTokens: 10, outputTokens: 5, cachedInputTokens: 4 } });
   return { adapter, model: aiSdkModel(engine({ adapter, model: "fake:m", tools: [weather], ...fields })) };
 }

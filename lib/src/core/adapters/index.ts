@@ -5,7 +5,7 @@ export type { ProviderOptions } from "./http-adapter.ts";
 
 export { anthropic } from "./anthropic.ts";
 export { azure, openaiCompatible, preset } from "./compatible.ts";
-export { engineFor } from "./engine-for.ts";
+export { engine } from "./engine.ts";
 export { fakeImages } from "./fake-images.ts";
 export { calls, fake, says } from "./fake.ts";
 export { geminiImages } from "./gemini-images.ts";

@@ -104,7 +104,7 @@ export type Engine<Context extends CallerContext = CallerContext> = {
 /** Another model of the same adapter, or another adapter too. */
 export type Fallback = ModelName | { readonly adapter: Adapter; readonly model: ModelName };
 
-/** The argument of {@link engine}. */
+/** The fields that `engine` takes. */
 export type EngineFields<Context extends CallerContext = CallerContext> = Partial<Engine<Context>>;
 
 /** What `engine` adds to {@link Engine} for the compiler: the types of its tools. `~tools` has no value. */
@@ -140,15 +140,9 @@ const defaults: Engine = {
 };
 
 /**
- * Builds an engine; every field has a default. Throws `MisuseError` for an unknown field, which says where an option
- * belongs that was given in the wrong place, for an API key among the settings, and for two tools of one name.
- *
- * @example
- * ```ts
- * import { engine, fake } from "everturn";
- *
- * engine({ adapter: fake({ script: [] }), model: "fake:m" }).model; // => "fake:m"
- * ```
+ * Builds an engine from its fields; every field has a default. The public function (core/adapters/engine.ts) also takes
+ * the name of a model. Throws `MisuseError` for an unknown field, which says where an option belongs that was given in
+ * the wrong place, for an API key among the settings, and for two tools of one name.
  */
 export function engine<Context extends CallerContext = CallerContext, One extends Tool<Context> = Tool<Context>>(
   fields?: EngineFields<Context> & { readonly tools?: readonly One[] } & NeededContext<NoInfer<Context>>,

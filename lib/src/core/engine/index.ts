@@ -4,7 +4,7 @@
 export type { Adapter } from "./model-call/adapter.ts";
 export type { Clock } from "../clock/clock.ts";
 export type { ContextPolicy } from "./context-policy.ts";
-export type { Engine } from "./engine.ts";
+export type { Engine, EngineFields } from "./engine.ts";
 export type { Budgets } from "../model/internal.ts";
 export type { WhenBusy } from "./options.ts";
 export type { ChatOptions, GenerateOptions, StepOptions } from "./run-options.ts";
@@ -16,7 +16,7 @@ export { compactTool } from "./tool/compact-tool.ts";
 export { catalog } from "./model-call/catalog.ts";
 export { configure } from "./configure.ts";
 export { askAndResume, askUser, fail, failTurn, finish, halt, handoff } from "./tool/directive.ts";
-export { engine, withModel } from "./engine.ts";
+export { withModel } from "./engine.ts";
 export { subscribe } from "./telemetry.ts";
 export { providerTool } from "./tool/provider-tool.ts";
 export { tool } from "./tool/tool.ts";

@@ -4,11 +4,11 @@
 export * from "./index.ts";
 export * from "./advanced.ts";
 
-export type { EngineFields, Fallback, NeededContext, TypedEngine } from "./engine.ts";
+export type { Fallback, NeededContext, TypedEngine } from "./engine.ts";
 export type { CellSettings, EngineProtocol } from "./protocol.ts";
 export { cellSettingsOf, isOwnProtocol, projectorNamed, protocolNamed } from "./protocol.ts";
 export { contextLimits } from "./context-policy.ts";
-export { checkTools } from "./engine.ts";
+export { checkTools, engine } from "./engine.ts";
 export type { ModelStream, WrappedCall } from "./middleware.ts";
 export { configuration } from "./configure.ts";
 export type { CheckpointDirective, Hooks } from "./options.ts";

@@ -1,4 +1,4 @@
-import type { JsonObject } from "everturn";
+import type { EngineFields, JsonObject } from "everturn";
 import type { ProviderApi, StrictProvider } from "everturn/testing";
 
 import { anthropic, chat, engine, gemini, openai, tool } from "everturn";
@@ -92,7 +92,7 @@ test.each<[JsonObject]>([[{}], [{ type: "object" }], [sun], [{ properties: { a: 
   },
 );
 
-const adapters: { readonly [Api in ProviderApi]: (fetch: StrictProvider["fetch"]) => Parameters<typeof engine>[0] } = {
+const adapters: { readonly [Api in ProviderApi]: (fetch: StrictProvider["fetch"]) => EngineFields } = {
   "openai-responses": (fetch) => ({ adapter: openai({ apiKey: "unused", fetch }), model: "gpt-5.4" }),
   "openai-chat": (fetch) => ({ adapter: openai({ apiKey: "unused", fetch, api: "chat" }), model: "gpt-5.4" }),
   "anthropic-messages": (fetch) => ({ adapter: anthropic({ apiKey: "unused", fetch }), model: "claude-opus-5" }),

@@ -6,7 +6,7 @@ import { memoryStorage, runtime } from "everturn/runtime";
 import { handClock } from "everturn/testing";
 import { expect, test } from "vitest";
 
-import { engine } from "../../core/engine/index.ts";
+import { engine } from "../../core/engine/internal.ts";
 import { readValue } from "../rows/stored.ts";
 
 test("a journal row has the times of its effect and the process that performed it", async () => {

@@ -8,7 +8,7 @@ import { describe, expect, test } from "vitest";
 import { latch } from "../../../test/runtime/sessions.ts";
 import { call, counting, gate, says, talk, thinker, worker, World } from "../../../test/runtime/world.ts";
 import { fake } from "../../core/adapters/index.ts";
-import { engine, tool } from "../../core/engine/index.ts";
+import { engine, tool } from "../../core/engine/internal.ts";
 import { RuntimeError } from "../../core/model/index.ts";
 import { handClock } from "../../testing/hand-clock.ts";
 import { memoryStorage } from "../host/memory/memory.ts";

@@ -6,7 +6,7 @@ import type { Json } from "../../core/model/internal.ts";
 import { describe, expect, test } from "vitest";
 
 import { fake } from "../../core/adapters/index.ts";
-import { engine } from "../../core/engine/index.ts";
+import { engine } from "../../core/engine/internal.ts";
 import { checkValue } from "../../core/engine/internal.ts";
 import { planRun } from "../../core/run/internal.ts";
 import { memoryStorage } from "../host/memory/memory.ts";

@@ -5,7 +5,7 @@ import type { Json } from "../../core/model/index.ts";
 import { describe, expect, test } from "vitest";
 
 import { fake } from "../../core/adapters/index.ts";
-import { engine } from "../../core/engine/index.ts";
+import { engine } from "../../core/engine/internal.ts";
 import { memoryStorage } from "../host/memory/memory.ts";
 import { runtime } from "../index.ts";
 import { parsedValue, rowLength, withLargeValues } from "./large-values.ts";

@@ -1,5 +1,6 @@
 // `drive` and `sweep`: sessions that run where and when the caller decides.
 
+import type { EngineFields } from "everturn";
 import type { HostStorage } from "everturn/runtime";
 
 import { engine, fake, EngineError } from "everturn";
@@ -11,7 +12,7 @@ import { approved, latch, rejectionOf, replies, says, toolCall, workTool } from 
 import { duePut } from "../rows/session-write.ts";
 
 /** A process that only accepts turns, and one that drives them on request. */
-function processes(of: Parameters<typeof engine>[0], shared: HostStorage | null = null) {
+function processes(of: EngineFields, shared: HostStorage | null = null) {
   const clock = handClock();
   const host = shared ?? memoryStorage({ clock });
   const options = { host, engines: { default: engine({ model: "fake:m", ...of }) }, live: false, clock } as const;

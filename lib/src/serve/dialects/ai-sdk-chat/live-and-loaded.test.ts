@@ -1,7 +1,7 @@
 // What a page shows of a turn live, and after it was loaded again: the same messages.
 
 import type { UIMessage } from "ai";
-import type { FakeScript, Tool, ToolContext } from "everturn";
+import type { EngineFields, FakeScript, Tool, ToolContext } from "everturn";
 
 import { lastAssistantMessageIsCompleteWithApprovalResponses } from "ai";
 import { askUser, engine, fail, fake, finish, halt, tool, askAndResume } from "everturn";
@@ -16,7 +16,7 @@ type Case = {
   readonly scripts: readonly FakeScript[];
   readonly tools?: readonly Tool[];
   readonly play?: (chat: Chat) => Promise<unknown>;
-  readonly options?: Parameters<typeof engine>[0];
+  readonly options?: EngineFields;
 };
 
 const schema = { type: "object" };

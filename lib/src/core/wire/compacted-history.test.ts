@@ -5,6 +5,7 @@ import type { Codec, WireContext } from "everturn/advanced";
 
 import { assistant, system, toolResult, user } from "everturn";
 import { anthropicMessages, geminiGenerateContent, openaiChat, openaiResponses, request } from "everturn/advanced";
+import { violations } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 
 import { Collector } from "../kernel/internal.ts";
@@ -174,9 +175,15 @@ test("Anthropic: the beta is named for a request that asks, that has options tha
   expect(betaOf(historyOf(row))).toBe("compact-2026-01-12");
 });
 
-test("Anthropic: the API refuses a trigger below 50,000 tokens, so a smaller one is raised", () => {
-  const { body } = anthropicMessages.encode(request([user("hi")], { compactAt: 8_000 }), contextOf("anthropic"));
-  expect(JSON.stringify(body)).toContain('"value":50000');
+test.each([
+  ["Anthropic", "anthropic-messages", anthropicMessages, '"value":50000'],
+  ["OpenAI", "openai-responses", openaiResponses, '"compact_threshold":1000'],
+] as const)("%s: the API refuses a low number of tokens, so a lower one is raised", (_, api, codec, expected) => {
+  const { body, headers } = codec.encode(request([user("hi")], { compactAt: 8 }), contextOf("p"));
+  expect(JSON.stringify(body)).toContain(expected);
+  expect(violations(api, { body, headers })).toEqual([]);
+  const tooLow = JSON.parse(JSON.stringify(body).replace(expected, expected.replace(/\d+$/, "8")));
+  expect(violations(api, { body: tooLow, headers })).toHaveLength(1);
 });
 
 test("Anthropic: the tokens of the compaction itself are part of the usage", () => {

@@ -29,6 +29,14 @@ function conversation(contents: readonly (readonly JsonObject[])[], fields: Json
   return body({ messages: [question, ...messages], ...fields });
 }
 
+function compactionAt(value: number): ProviderRequest {
+  const trigger = { type: "input_tokens", value };
+  return {
+    ...body({ context_management: { edits: [{ type: "compact_20260112", trigger }] } }),
+    headers: { "anthropic-beta": "compact-2026-01-12" },
+  };
+}
+
 function toolNamed(name: string): ProviderRequest {
   return body({ tools: [{ ...weather, name }] });
 }
@@ -86,6 +94,14 @@ const limits: readonly FieldLimit[] = [
     refused: body({ thinking: { type: "enabled", budget_tokens: 1023 } }),
     accepted: body({ thinking: { type: "enabled", budget_tokens: 1024 } }),
   },
+  {
+    name: "compaction_trigger_minimum",
+    source: "https://platform.claude.com/docs/en/build-with-claude/compaction-threshold",
+    path: "context_management.edits[type=compact_20260112].trigger.value",
+    constraint: { type: "min", min: 50_000 },
+    refused: compactionAt(49_999),
+    accepted: compactionAt(50_000),
+  },
 ];
 
 /** Rows for tools of the caller, which have no `type` or the type `custom`. */
@@ -139,9 +155,9 @@ const betaRules: readonly ProviderRule[] = betaFields.map(({ field, beta, source
   name: `beta_of_${field}`,
   source,
   find: ({ body, headers = {} }) => {
-    // Every date of a beta counts.
-    const family = beta.replace(/-\d{4}-\d\d-\d\d$/, "");
-    const isOn = (headers["anthropic-beta"] ?? "").includes(family);
+    // Every date of a beta counts. Compaction has a beta of its own.
+    const families = [beta.replace(/-\d{4}-\d\d-\d\d$/, ""), ...(field === "context_management" ? ["compact-"] : [])];
+    const isOn = families.some((family) => (headers["anthropic-beta"] ?? "").includes(family));
     return findingUnless((body[field] ?? null) === null || isOn, field, `${field}: Extra inputs are not permitted`);
   },
   refused: body({ [field]: value }),

@@ -86,6 +86,14 @@ const limits: readonly FieldLimit[] = [
     conversation(call, { type: "function_call_output", call_id: "call_1" }),
     conversation(call, output),
   ),
+  {
+    name: "compact_threshold_minimum",
+    source: specification,
+    path: "context_management[type=compaction].compact_threshold",
+    constraint: { type: "min", min: 1_000 },
+    refused: body({ context_management: [{ type: "compaction", compact_threshold: 999 }] }),
+    accepted: body({ context_management: [{ type: "compaction", compact_threshold: 1_000 }] }),
+  },
   ...settingLimits(body),
 ];
 

@@ -11,8 +11,8 @@ import { providerRules, refusalOf, violations } from "./violations.ts";
 const names = {
   "openai-responses": `
     tool_name_required tool_name_pattern tool_name_length format_name_required format_name_pattern format_name_length call_id_length
-    reasoning_summary_required output_required metadata_count temperature_minimum temperature_maximum top_p_maximum top_logprobs_maximum
-    safety_identifier_length strict_root_object strict_closed_objects strict_required_fields strict_without_oneOf strict_without_allOf
+    reasoning_summary_required output_required compact_threshold_minimum metadata_count temperature_minimum temperature_maximum top_p_maximum
+    top_logprobs_maximum safety_identifier_length strict_root_object strict_closed_objects strict_required_fields strict_without_oneOf strict_without_allOf
     strict_without_not strict_without_dependentRequired strict_without_dependentSchemas strict_without_if strict_without_then strict_without_else
     strict_without_propertyNames strict_levels strict_properties strict_enum_values function_object function_without_union function_properties
     function_array_items call_without_output output_without_call duplicate_item reasoning_without_next_item item_not_stored call_item_id
@@ -28,8 +28,8 @@ const names = {
     result_without_call result_content audio_format file_type parallel_calls_without_tools
   `,
   "anthropic-messages": `
-    max_tokens_required model_required messages_required tool_use_id_required thinking_budget_minimum tool_name_pattern tool_schema_required
-    tool_schema_type_required beta_of_mcp_servers beta_of_context_management messages_empty empty_text empty_message call_without_result
+    max_tokens_required model_required messages_required tool_use_id_required thinking_budget_minimum compaction_trigger_minimum tool_name_pattern
+    tool_schema_required tool_schema_type_required beta_of_mcp_servers beta_of_context_management messages_empty empty_text empty_message call_without_result
     result_without_call server_result_without_call container_required thinking_first thinking_last thinking_signature_required thinking_signature
     thinking_budget_below_max_tokens thinking_temperature thinking_forced_tool cache_breakpoints tool_names_unique tool_schema_union
     schema_closed_objects schema_without_oneOf schema_min_items schema_integer_without_minimum schema_integer_without_maximum

@@ -58,8 +58,7 @@ export function encode(request: ModelRequest, context: WireContext): EncodedRequ
     store: stores,
     background: background ? true : null,
     include: modelReasons(request, route.model) ? ["reasoning.encrypted_content"] : null,
-    context_management:
-      request.compactAt === undefined ? null : [{ type: "compaction", compact_threshold: request.compactAt }],
+    context_management: compactionField(request),
     ...encodeTools(request, context, tools, omissions),
     ...encodeSettings(request, context, format, omissions),
   });
@@ -82,6 +81,15 @@ export function encode(request: ModelRequest, context: WireContext): EncodedRequ
       isOwnTools ? tools.map(({ addedNulls }, index) => [request.tools[index]?.name ?? "", addedNulls]) : [],
     ),
   };
+}
+
+/** The least `compact_threshold` that the API takes (https://developers.openai.com/api/reference/resources/responses). */
+const leastThreshold = 1_000;
+
+/** The field `context_management`: the API compacts the conversation when it has this many tokens. */
+function compactionField({ compactAt }: ModelRequest): readonly JsonObject[] | null {
+  if (compactAt === undefined) return null;
+  return [{ type: "compaction", compact_threshold: Math.max(leastThreshold, compactAt) }];
 }
 
 /** Options that supply input besides the messages. With one of them a request without messages is valid. */

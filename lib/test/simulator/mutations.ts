@@ -214,8 +214,8 @@ export const mutations: readonly Mutation[] = [
     name: "suspects-beside-other-turns",
     rule: "Q17",
     source: {
-      file: "durable/drive/active-turns.ts",
-      replacements: [["this.#closing || this.#alone !== null ? 0", "this.#closing ? 0"]],
+      file: "durable/drive/turn-places.ts",
+      replacements: [["this.#isClosed || this.#alone !== null ? 0", "this.#isClosed ? 0"]],
     },
   },
   {

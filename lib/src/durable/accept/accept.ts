@@ -213,7 +213,8 @@ async function acceptTurn(context: VerbContext, decision: TurnDecision, attempt:
   const turn = await turnOf(context, decision, history, now);
   const sentAt = monotonicNow(context.clock);
   const isPinnedStored = turn !== null && context.pinned.has(key.tenant, turn);
-  const release = turn === null || !context.drives || context.turns.closing ? null : context.turns.reserve(key.tenant);
+  const release =
+    turn === null || !context.drives || context.turns.closing ? null : context.turns.places.reserve(key.tenant);
   try {
     const claimed = turn === null || release === null ? null : claimFor(context, before);
     const admission = turn === null || claimed === null ? null : await limitsOf(context, before, turn, attempt);

@@ -5,13 +5,7 @@
 //   A turn gets here in two ways. `drive`: a verb of this process has accepted it and claimed the lease in the same
 //   batch. `tryPickUp`: a worker, `recover` or a verb found an open turn that no process holds; the session is claimed
 //   (`session-claims.ts`). `#start` runs one session in the background: a `TurnDriver` for the open turn, then one for
-//   each turn that follows, under one lease each. Places are units of a `FairShare` by tenant (`maxActiveTurns`): a
-//   turn that finds no free place requests one, once for its session, and is tried when it gets it. The request only
-//   saves time: the turn is stored, and due for every worker. While writes are slow there are fewer places
-//   (`growing-lease.ts`), so that the process can commit and renew the turns that it has. Requests are granted again
-//   every renewal interval, because writes become faster without the end of a turn. A turn that may end its process, a
-//   suspect, is driven alone (`takeovers.ts`): it waits here until this process drives nothing else, and no other turn
-//   starts until it has made progress, for a limited time.
+//   each turn that follows, under one lease each. `turn-places.ts` says how many turns that are and which one is next.
 //
 // When a turn stops
 //   it ended                      the entry continues with the turn that follows, or is removed, and its place goes to
@@ -24,12 +18,11 @@
 //
 // Invariants
 //   1. A session has at most one entry here, because a lease belongs to a session.
-//   2. The number of active sessions and of claims in progress never exceeds `maxActiveTurns`, as of the last claim.
-//   3. `close` resolves within `graceMs` + `releaseLimitMs`. After `close` no session is claimed.
-//   4. While the lease row of a session says that its process drives no other turn (`alone`), no other session is
+//   2. `close` resolves within `graceMs` + `releaseLimitMs`. After `close` no session is claimed.
+//   3. While the lease row of a session says that its process drives no other turn (`alone`), no other session is
 //      claimed or started here, unless the answer to the claim was lost: then no process drives that session until its
 //      lease expires. A turn that is being parked is not driven.
-//   5. A turn that this process cannot drive has a row in `work`, or waits for a limit (`waiting-turns.ts`).
+//   4. A turn that this process cannot drive has a row in `work`, or waits for a limit (`waiting-turns.ts`).
 
 import type { Lease } from "../rows/lease.ts";
 import type { SessionKey } from "../rows/session-key.ts";
@@ -38,9 +31,9 @@ import type { OpenTurn } from "../rows/values.ts";
 import type { RuntimeContext } from "./context.ts";
 import type { DrivenTurn } from "./driven-turn.ts";
 import type { SuspectPlace } from "./session-claims.ts";
+import type { StoredTurn } from "./turn-places.ts";
 import type { ServeOptions } from "./waiting-turns.ts";
 
-import { FairShare } from "../../core/fair/fair-share.ts";
 import { epochOf } from "../rows/lease.ts";
 import { keyOf, nameOf } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
@@ -52,6 +45,7 @@ import { openTurn, SessionClaims } from "./session-claims.ts";
 import { aloneMs } from "./takeovers.ts";
 import { HandedOver } from "./turn-committer.ts";
 import { TurnDriver } from "./turn-driver.ts";
+import { TurnPlaces } from "./turn-places.ts";
 import { WaitingTurns } from "./waiting-turns.ts";
 
 /**
@@ -81,12 +75,6 @@ type ActiveSession = {
   readonly isAlone: boolean;
 };
 
-/**
- * An open turn that this process does not drive yet. `epoch` is the lease epoch of its session when the turn was last
- * read; 0 without a lease row.
- */
-type StoredTurn = { readonly key: SessionKey; readonly turn: string; readonly epoch: number };
-
 type PickUpOptions = {
   /** On explicit request: resets the count of takeovers and skips the backoff. */
   readonly force?: boolean;
@@ -107,28 +95,8 @@ export class ActiveTurns {
   readonly left: LeftTurns;
   /** The leases of sessions. */
   readonly claims: SessionClaims;
-  /** Called when a place becomes free. */
-  readonly #freeListeners = new Set<() => void>();
-  /** One for each active session and for each claim in progress. A suspect that is driven alone closes the others. */
-  readonly #places: FairShare;
-  /** Turns that have requested a place, by session. */
-  readonly #queue = new Map<string, StoredTurn>();
-  /** Suspects that wait until this process drives nothing else, by session, oldest first. */
-  readonly #suspects = new Map<string, StoredTurn>();
-  /** The wait until places are granted again; `null`: no turn waits for one. */
-  #queueTimer: AbortController | null = null;
-  /** The wait of the oldest suspect; `null`: no suspect waits for other turns to end. */
-  #suspectTimer: AbortController | null = null;
-  /** The suspect that has waited for one lease time and is driven beside other turns, by session. */
-  #besideOthers: string | null = null;
-  /** The suspect that is driven alone, or is being claimed for it, by session. */
-  #alone: string | null = null;
-  /** How many claims of stored turns are in progress, by session: a worker and a verb may find the same turn. */
-  readonly #claiming = new Map<string, number>();
-  #closing = false;
-  /** Called once when this process drives no session and claims none. */
-  readonly #idleListeners = new Set<() => void>();
-
+  /** How many turns are driven here, and which one is next. */
+  readonly places: TurnPlaces;
   /** Turns that wait for a limit. */
   readonly #waiting: WaitingTurns;
   /** How many turns each worker of this process drives at most. */
@@ -137,11 +105,10 @@ export class ActiveTurns {
   /** `drives`: this process also drives turns without a worker. */
   constructor(context: RuntimeContext, drives: boolean) {
     this.#context = context;
-    const total = () => (this.#closing || this.#alone !== null ? 0 : context.maxActiveTurns());
-    this.#places = new FairShare({
-      get total() {
-        return total();
-      },
+    this.places = new TurnPlaces(context, {
+      driveStored: (stored, hasPlace) => this.driveStored(stored, { hasPlace }),
+      count: () => this.count,
+      isDrivenAlone: (name) => this.#active.get(name)?.isAlone === true,
     });
     this.left = new LeftTurns(context);
     this.claims = new SessionClaims(context, (scopes) => this.#waiting.serve(scopes));
@@ -153,7 +120,7 @@ export class ActiveTurns {
 
   /** May this process drive a turn that has waited for a limit? With a worker, within the worker's concurrency. */
   #mayDriveWaiting(drives: boolean): boolean {
-    if (this.#closing || this.isFull || this.isIsolating) return false;
+    if (this.closing || this.places.isFull || this.places.isIsolating) return false;
     const limits = Array.from(this.#workers, ({ concurrency }) => concurrency);
     return limits.length === 0 ? drives : this.count < Math.max(...limits);
   }
@@ -185,7 +152,7 @@ export class ActiveTurns {
 
   /** Whether `close` was called. */
   get closing(): boolean {
-    return this.#closing;
+    return this.places.isClosed;
   }
 
   /** Returns whether this process drives the session: its current turn and the turns that follow. */
@@ -223,7 +190,7 @@ export class ActiveTurns {
     const left = this.left.reason(key, turn, epoch);
     if (left !== null) return left;
     // After `close`, a turn that waits for a free place is not driven here any more.
-    const queued = this.#closing ? this.#queue.get(nameOf(key)) : undefined;
+    const queued = this.closing ? this.places.requested(key) : null;
     return queued?.turn === turn && queued.epoch >= epoch ? new HandedOver() : null;
   }
 
@@ -247,10 +214,10 @@ export class ActiveTurns {
   async driveStored({ key, turn, epoch }: StoredTurn, options: PickUpOptions = {}): Promise<boolean> {
     try {
       const isDriven = await this.pickUp(key, options);
-      if (!isDriven && this.#closing) this.left.add(key, turn, epoch, new HandedOver());
+      if (!isDriven && this.closing) this.left.add(key, turn, epoch, new HandedOver());
       return isDriven;
     } catch (error) {
-      this.left.add(key, turn, epoch, this.#closing ? new HandedOver() : error);
+      this.left.add(key, turn, epoch, this.closing ? new HandedOver() : error);
       return false;
     }
   }
@@ -263,7 +230,7 @@ export class ActiveTurns {
     key: SessionKey,
     { force = false, hasPlace = false }: PickUpOptions = {},
   ): Promise<"driven" | "moved" | "left"> {
-    if (this.#closing) return "left";
+    if (this.closing) return "left";
     const { storage, engines } = this.#context;
     const [opened = [], leases = []] = await storage.read([
       { table: "open", prefix: keyOf(key) },
@@ -276,20 +243,17 @@ export class ActiveTurns {
     if (!Object.hasOwn(engines, open.engine) || this.#drives(key, open.turn)) return "left";
     const name = nameOf(key);
     const stored = { key, turn: open.turn, epoch: epochOf(leases[0]?.tag ?? 0) };
-    const releasePlace = hasPlace ? () => undefined : this.reserve(key.tenant, name);
+    const releasePlace = hasPlace ? () => undefined : this.places.reserve(key.tenant, name);
     if (releasePlace === null) {
-      this.#requestPlace(stored);
+      this.places.request(stored);
       return "left";
     }
-    this.#claiming.set(name, (this.#claiming.get(name) ?? 0) + 1);
+    const endClaim = this.places.beginClaim(name);
     try {
-      const placeOf = () => this.#placeOfSuspect(name, stored);
+      const placeOf = () => this.places.ofSuspect(name, stored);
       return await this.#pickUpOpen(key, open, leases[0] ?? null, force, placeOf);
     } finally {
-      const others = (this.#claiming.get(name) ?? 1) - 1;
-      if (others === 0) this.#claiming.delete(name);
-      else this.#claiming.set(name, others);
-      this.#endAloneUnlessDriven(name);
+      endClaim();
       releasePlace();
     }
   }
@@ -303,7 +267,7 @@ export class ActiveTurns {
   ): Promise<"driven" | "moved" | "left"> {
     const claimed = await this.claims.takeOver(key, open, leaseRow, force, placeOf);
     if (claimed === "moved" || claimed === "left") return claimed;
-    if (this.#closing || this.#drives(key, open.turn)) {
+    if (this.closing || this.#drives(key, open.turn)) {
       await this.claims.release(key, claimed.lease);
       return "left";
     }
@@ -315,179 +279,12 @@ export class ActiveTurns {
     return "driven";
   }
 
-  /** Returns whether all places are taken. */
-  get isFull(): boolean {
-    return this.#places.held >= this.#context.maxActiveTurns();
-  }
-
-  /** Returns whether a suspect is driven alone here or waits for it. Workers take no other turns meanwhile. */
-  get isIsolating(): boolean {
-    return this.#alone !== null || (this.#suspects.size > 0 && !this.#isIdle);
-  }
-
-  /** Returns whether this process drives no session and claims none. */
-  get #isIdle(): boolean {
-    return this.#places.held === 0;
-  }
-
-  /**
-   * Reserves a place while a turn is being claimed. Returns the function that releases the place; `null`: all places
-   * are taken, or a suspect is driven alone. `session`: the name of the session, if a suspect may be claimed.
-   */
-  reserve(tenant: string, session: string | null = null): (() => void) | null {
-    if (session !== null && session === this.#alone) this.#places.take(tenant);
-    else if (!this.#places.tryTake(tenant)) return null;
-    let isReserved = true;
-    return () => {
-      if (!isReserved) return;
-      isReserved = false;
-      this.#giveBack(tenant, this.#queue.size > 0);
-    };
-  }
-
-  /** Gives a place back: first to turns that have requested one, then to workers (`forWorkers`) and suspects. */
-  #giveBack(tenant: string, forWorkers: boolean): void {
-    this.#places.giveBack(tenant);
-    if (forWorkers) this.#reportFree();
-    this.#driveSuspect();
-    if (!this.#isIdle) return;
-    for (const listener of this.#idleListeners) listener();
-    this.#idleListeners.clear();
-  }
-
-  #reportFree(): void {
-    for (const listener of this.#freeListeners) listener();
-  }
-
-  /** Drives a stored turn when it gets a place. */
-  #requestPlace(stored: StoredTurn): void {
-    const name = nameOf(stored.key);
-    const isQueued = this.#queue.has(name);
-    this.#queue.set(name, stored);
-    this.#startQueueTimer();
-    if (isQueued) return;
-    void this.#driveWithPlace(stored);
-  }
-
-  /** Waits for a place, and drives the newest form of the stored turn. */
-  async #driveWithPlace(stored: StoredTurn): Promise<void> {
-    const name = nameOf(stored.key);
-    const { tenant } = stored.key;
-    await this.#places.request(tenant).granted;
-    const newest = this.#queue.get(name) ?? stored;
-    this.#queue.delete(name);
-    await this.driveStored(newest, { hasPlace: true });
-    this.#giveBack(tenant, this.#queue.size > 0);
-  }
-
-  // Suspects (`takeovers.ts`).
-
-  /**
-   * Whether a suspect for which a place is reserved may be driven now. If not, it is driven when this process drives
-   * nothing else.
-   */
-  #placeOfSuspect(name: string, stored: StoredTurn): SuspectPlace {
-    if (this.#alone === name) return "alone";
-    if (this.#besideOthers === name) return "beside";
-    if (this.#active.size === 0 && this.#places.held === 1) {
-      this.#suspects.delete(name);
-      this.#alone = name;
-      return "alone";
-    }
-    this.#suspects.set(name, stored);
-    return "later";
-  }
-
-  /** Drives the oldest suspect if this process drives nothing else; otherwise within one lease time. */
-  #driveSuspect(): void {
-    const [oldest] = this.#suspects;
-    if (oldest === undefined || this.#closing || this.#alone !== null) return this.#stopSuspectTimer();
-    if (!this.#isIdle) return this.#startSuspectTimer();
-    this.#stopSuspectTimer();
-    const [name, stored] = oldest;
-    this.#suspects.delete(name);
-    this.#alone = name;
-    void this.driveStored(stored).then(() => this.#endAloneUnlessDriven(name));
-  }
-
-  /** After one lease time, drives the oldest suspect beside the other turns. */
-  #startSuspectTimer(): void {
-    if (this.#suspectTimer !== null) return;
-    const timer = new AbortController();
-    this.#suspectTimer = timer;
-    const { clock, lease } = this.#context;
-    void clock.sleep(lease.ttlMs, timer.signal).then(
-      () => this.#driveBeside(timer),
-      () => undefined,
-    );
-  }
-
-  async #driveBeside(timer: AbortController): Promise<void> {
-    const [oldest] = this.#suspects;
-    if (oldest !== undefined) {
-      const [name, stored] = oldest;
-      this.#suspects.delete(name);
-      this.#besideOthers = name;
-      await this.driveStored(stored);
-      this.#besideOthers = null;
-    }
-    if (this.#suspectTimer === timer) this.#suspectTimer = null;
-    this.#driveSuspect();
-  }
-
-  #stopSuspectTimer(): void {
-    this.#suspectTimer?.abort();
-    this.#suspectTimer = null;
-  }
-
-  /** Lets other turns start again. Does nothing if the session is not driven alone. */
-  #endAlone(name: string): void {
-    if (this.#alone !== name) return;
-    this.#alone = null;
-    // Turns of verbs first: they have waited for the suspect.
-    this.#places.grantFree();
-    this.#reportFree();
-    this.#driveSuspect();
-  }
-
-  /**
-   * Lets other turns start again after a claim of a suspect, unless this claim or another one has succeeded or is in
-   * progress.
-   */
-  #endAloneUnlessDriven(name: string): void {
-    if (!this.#claiming.has(name) && this.#active.get(name)?.isAlone !== true) this.#endAlone(name);
-  }
-
-  /** Lets other turns start beside a suspect after a time, once its lease row says so. */
-  async #limitAlone(name: string, driver: TurnDriver, ms: number, signal: AbortSignal): Promise<void> {
-    const { clock, lease } = this.#context;
-    for (let waitMs = ms; !signal.aborted && this.#alone === name; waitMs = lease.renewMs) {
-      try {
-        await clock.sleep(waitMs, signal);
-        await driver.endAlone();
-        this.#endAlone(name);
-      } catch {
-        // The drive is over, or the row could not be written: the next attempt follows.
-      }
-    }
-  }
-
-  /**
-   * Calls back when a place becomes free because a turn has ended. Not when this process failed at a turn: workers
-   * would try that turn again without a pause.
-   */
-  onFree(listener: () => void): () => void {
-    this.#freeListeners.add(listener);
-    return () => this.#freeListeners.delete(listener);
-  }
-
   /** Drives a turn that this process has accepted under the lease, and the turns that follow it, in the background. */
   drive(key: SessionKey, turn: DrivenTurn, lease: Lease): void {
-    const name = nameOf(key);
-    if (this.#alone !== null && this.#alone !== name) {
+    if (this.places.isAnotherAlone(nameOf(key))) {
       // The turn follows one that a verb has ended without a place. It waits for the suspect, unless another process
       // drives it.
-      this.#requestPlace({ key, turn: turn.id, epoch: epochOf(lease.token) });
+      this.places.request({ key, turn: turn.id, epoch: epochOf(lease.token) });
       void this.claims.release(key, lease);
       return;
     }
@@ -501,25 +298,15 @@ export class ActiveTurns {
    * expires.
    */
   async close(graceMs: number): Promise<void> {
-    this.#closing = true;
+    this.places.close();
     this.#waiting.stop();
-    this.#stopSuspectTimer();
-    this.#queueTimer?.abort();
     // Turns that wait for a free place are left; `reasonLeft` reports them.
     this.left.report();
     for (const { driver } of this.#active.values()) driver?.handOver(false);
-    const idle = this.#idle();
+    const idle = this.places.idle();
     if (await this.#isWithin(idle, graceMs)) return;
     for (const { driver } of this.#active.values()) driver?.handOver(true);
     await this.#isWithin(idle, releaseLimitMs);
-  }
-
-  /** Resolves when this process drives no session and is claiming none. */
-  async #idle(): Promise<void> {
-    if (this.#isIdle) return;
-    await new Promise<void>((resolve) => {
-      this.#idleListeners.add(resolve);
-    });
   }
 
   /** Returns whether the work is done within the time. */
@@ -532,20 +319,6 @@ export class ActiveTurns {
     const isDone = await Promise.race([work.then(() => true), isLate]);
     timer.abort();
     return isDone;
-  }
-
-  /** Grants places again after one renewal interval: they also become free because writes are faster again. */
-  #startQueueTimer(): void {
-    if (this.#queueTimer !== null || this.#closing) return;
-    const timer = new AbortController();
-    this.#queueTimer = timer;
-    const { clock, lease } = this.#context;
-    const grantAgain = (): void => {
-      this.#queueTimer = null;
-      this.#places.grantFree();
-      if (this.#queue.size > 0) this.#startQueueTimer();
-    };
-    void clock.sleep(lease.renewMs, timer.signal).then(grantAgain, () => undefined);
   }
 
   /** Drives a session in the background: the turn, and the turns that follow it. */
@@ -562,12 +335,12 @@ export class ActiveTurns {
     };
     // Replaces an earlier entry of the session whose turn has ended and whose clean-up is not complete.
     this.#active.set(name, active);
-    this.#places.take(key.tenant);
+    this.places.take(key.tenant);
     active.over = this.#driveOne(active, key, target);
     active.done = this.#driveFollowing(active, key).finally(() => {
       if (this.#active.get(name) === active) this.#active.delete(name);
-      this.#endAlone(name);
-      this.#giveBack(key.tenant, !active.isLeft);
+      this.places.endAlone(name);
+      this.places.giveBack(key.tenant, !active.isLeft);
     });
   }
 
@@ -589,7 +362,7 @@ export class ActiveTurns {
    * turn, and the result is `null`.
    */
   async #claimed(key: SessionKey, following: Following, { handsOver }: ActiveSession): Promise<Target | null> {
-    const isLeaving = this.#closing || handsOver;
+    const isLeaving = this.closing || handsOver;
     if (following.lease === null) {
       // The takeover of another process's turn is counted, and limits have to admit the turn: `tryPickUp` starts it in
       // place of this entry.
@@ -623,7 +396,7 @@ export class ActiveTurns {
       }
       const driver = new TurnDriver(this.#context, turn, lease);
       active.driver = driver;
-      if (this.#closing || active.handsOver) driver.handOver(true);
+      if (this.closing || active.handsOver) driver.handOver(true);
       await this.#runDriver(key, driver, lease, turn.stored.turn?.progress.takeovers ?? 0);
       const { next, servedScopes } = driver;
       this.#waiting.serve(servedScopes);
@@ -631,7 +404,7 @@ export class ActiveTurns {
     } catch (error) {
       active.isLeft = true;
       // During `close` a storage that is away is not waited for; the turn counts as handed over.
-      const reason = this.#closing && isTransient(error) ? new HandedOver() : error;
+      const reason = this.closing && isTransient(error) ? new HandedOver() : error;
       this.left.add(key, id, epochOf((active.driver?.lease ?? claimed).token), reason);
       return null;
     }
@@ -641,8 +414,9 @@ export class ActiveTurns {
     const over = new AbortController();
     if (alone) {
       const name = nameOf(key);
-      driver.onProgress(() => this.#endAlone(name));
-      void this.#limitAlone(name, driver, aloneMs(takeovers, this.#context.lease.ttlMs), over.signal);
+      driver.onProgress(() => this.places.endAlone(name));
+      const ms = aloneMs(takeovers, this.#context.lease.ttlMs);
+      void this.places.limitAlone(name, ms, () => driver.endAlone(), over.signal);
     }
     try {
       await driver.drive();

@@ -60,7 +60,7 @@ export function dueTurns(
     queues: Object.keys(engines),
     share: workerShare,
     retryMs: lease.renewMs,
-    hasPlace: () => turns.count < limit && !turns.isFull && !(isWorker && turns.isIsolating),
+    hasPlace: () => turns.count < limit && !turns.places.isFull && !(isWorker && turns.places.isIsolating),
     queriesFor: openQueries,
     onError,
     handle: async (item, row, [opened = [], leases = []]): Promise<Handled> => {

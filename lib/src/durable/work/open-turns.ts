@@ -64,7 +64,7 @@ export async function takeOverAllEnded(
  * May this process drive another turn? While all places are taken or a suspect is driven alone, a worker takes none;
  * without a limit, turns are queued in this process.
  */
-function hasPlace({ count, isFull, isIsolating }: ActiveTurns, limit: number): boolean {
+function hasPlace({ count, places: { isFull, isIsolating } }: ActiveTurns, limit: number): boolean {
   return count < limit && (limit === Number.POSITIVE_INFINITY || !(isFull || isIsolating));
 }
 

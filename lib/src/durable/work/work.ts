@@ -165,7 +165,7 @@ class Worker {
       this.#rest.abort();
     };
     const endWorker = turns.addWorker(this.#concurrency);
-    const stopFree = turns.onFree(() => {
+    const stopFree = turns.places.onFree(() => {
       this.#hasFreed = true;
       wake();
     });
@@ -211,8 +211,8 @@ class Worker {
   /** Waits for something to do, and rests. */
   async #wait(isCutOff: boolean, overheadMs: number): Promise<void> {
     const { clock, turns } = this.#context;
-    const mayTakeOver = this.#endedPass !== null && turns.count < this.#concurrency && !turns.isFull;
-    if (!isCutOff && !(mayTakeOver && !turns.isIsolating)) {
+    const mayTakeOver = this.#endedPass !== null && turns.count < this.#concurrency && !turns.places.isFull;
+    if (!isCutOff && !(mayTakeOver && !turns.places.isIsolating)) {
       const timer = new AbortController();
       await Promise.race([this.#changes.changed(), clock.sleep(pollMs, timer.signal).catch(() => undefined)]);
       timer.abort();

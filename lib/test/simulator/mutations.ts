@@ -203,6 +203,13 @@ export const mutations: readonly Mutation[] = [
     },
   },
   {
+    name: "lease-changed-under-its-token",
+    source: {
+      file: "durable/drive/lease-holder.ts",
+      replacements: [["{ ...lease, token: tokenOfChange(lease.token), ttlMs,", "{ ...lease, ttlMs,"]],
+    },
+  },
+  {
     name: "times-of-the-index-from-clients",
     extraFaults: ["far_clocks"],
     source: {

@@ -5,9 +5,9 @@
 //   H1   a recorded model reply or tool result: the effect never begins again
 //   H2   a reader receives a stored event only after its batch was applied; a result is returned only after the end of
 //        its turn was stored
-//   H3   fencing tokens never decrease; a living lease is not claimed; journal rows are written by the holder only,
-//        each ordinal once and in order; event numbers have no gap and are not used twice; entries are not replaced; a
-//        healthy holder keeps its lease
+//   H3   fencing tokens never decrease; rows of a lease under one token are equal; a living lease is not claimed;
+//        journal rows are written by the holder only, each ordinal once and in order; event numbers have no gap and are
+//        not used twice; entries are not replaced; a healthy holder keeps its lease
 //   H4   a tool with the policy `never` begins at most once, and with `never` or `ask` only after its start mark
 //   H6   a cancel that was answered is stored; no effect begins in a process that claimed the turn after its cancel was
 //        stored, nor in a healthy process later than `cancelMs` after it; a turn ends as cancelled only if a cancel was
@@ -65,6 +65,8 @@ const handOverMs = 5000;
 
 type ObservedLease = {
   readonly token: number;
+  /** The value of the row. */
+  readonly value: string;
   readonly owner: string;
   readonly released: boolean;
   /** The row says that the process drives no other turn. */
@@ -377,6 +379,10 @@ export class Observer {
     if (before !== null && token === before.token && before.owner !== writer.name) {
       this.violation(`H3: ${writer.name} wrote the lease of ${name}, which ${before.owner} holds`);
     }
+    // Otherwise a write that the storage performs late or twice could shorten the lease, or take a change back.
+    if (before !== null && token === before.token && !before.released && !released && put.value !== before.value) {
+      this.violation(`H3: the lease of ${name} was changed under its token`);
+    }
     if (before !== null && token > before.token && before.owner !== writer.name && !isDeletion) {
       const holder = this.#processes.find((process) => process.name === before.owner);
       const isRunning = holder !== undefined && holder.state !== "killed";
@@ -413,6 +419,7 @@ export class Observer {
     const ttlMs = put.ttlMs ?? 0;
     session.lease = {
       token,
+      value: put.value,
       owner,
       released,
       alone,

@@ -23,6 +23,7 @@ const tests = [
   "accept/idempotency",
   "drive/held-results",
   "drive/session-claims",
+  "drive/turn-committer",
   "rows/storage-clock",
   "work/recover",
   "work/retention",

@@ -471,8 +471,8 @@ export const mutations: readonly Mutation[] = [
       file: "durable/drive/turn-committer.ts",
       replacements: [
         [
-          "await this.holder.release(moveDue(key, open, this.#context.clock.now()));",
-          'if (open.turn !== "") await this.holder.release();',
+          "await this.holder.release(merge(moveDue(key, open, this.#context.clock.now()), unused));",
+          'if (open.turn !== "") await this.holder.release(unused);',
         ],
       ],
     },

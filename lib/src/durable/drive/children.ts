@@ -315,6 +315,7 @@ async function loadScope<Context extends CallerContext>(
       await orStop(holder.write(putting(recordPut(at, effectId, name, value))));
       if (findsOwn) records.set(recordName(effectId, name), value);
     },
+    begin: () => undefined,
   };
 }
 

@@ -6,13 +6,14 @@
 // ordered against journal rows.
 //
 // A start mark is written before a `never` or `ask` tool runs. A tool without one has not run, so recovery runs it; a
-// tool with one is answered by its replay policy (H4).
+// tool with one is answered by its replay policy (H4). The marks of calls that have not started when the turn is left
+// are removed with the release of the lease (`unused`), so that the next holder runs them.
 
 import type { CallTool, Effect, SlottedCall, Turn } from "../../core/kernel/internal.ts";
 import type { Json, ToolSpec } from "../../core/model/internal.ts";
 import type { Scope } from "../../core/run/internal.ts";
 import type { Changes } from "../rows/batch.ts";
-import type { Key, Put } from "../rows/storage.ts";
+import type { Key, Put, Removal } from "../rows/storage.ts";
 import type { TurnStart } from "../rows/values.ts";
 import type { RuntimeContext } from "./context.ts";
 import type { LeaseHolder } from "./lease-holder.ts";
@@ -45,6 +46,8 @@ export class EffectRecords implements Scope {
   readonly #lease: RecordingLease;
   /** Records that this process has written, by `recordName`. */
   readonly #written = new Set<string>();
+  /** The effects of calls with a start mark of this process, written or in flight, whose handlers have not started. */
+  readonly #notStarted = new Set<string>();
   /**
    * How many tools of a batch run at once (permits of `core/run/perform/perform.ts`), by the pinned limits of the
    * turn.
@@ -80,9 +83,25 @@ export class EffectRecords implements Scope {
   readonly record = async (effectId: string, name: string, value: Json): Promise<void> => {
     const id = recordName(effectId, name);
     if (this.#written.has(id)) return;
+    if (name === started) this.#notStarted.add(effectId);
     await this.#lease.write(putting(recordPut(this.#turn.at, effectId, name, value)));
     this.#written.add(id);
   };
+
+  readonly begin = (effectId: string): void => {
+    this.#notStarted.delete(effectId);
+  };
+
+  /**
+   * The removals of the start marks of calls that have not started. Call it when nothing can start any more: the run is
+   * over.
+   */
+  unused(): readonly Removal[] {
+    return [...this.#notStarted].map((effectId) => {
+      const { table, key } = recordPut(this.#turn.at, effectId, started, null);
+      return { table, prefix: key };
+    });
+  }
 
   /** Returns whether the tool of this effect may have run under an earlier holder of the lease. */
   hasStarted(effectId: string): boolean {
@@ -109,13 +128,20 @@ export class EffectRecords implements Scope {
     // When a batch begins all permits are free, and calls that need no decision take them in order. The performer marks
     // later ones when they get a permit.
     let permits = this.maxConcurrency;
+    const serialTools = new Set<string>();
     return pendingEffects(turn).flatMap((effect) => {
       if (!this.#startsAtOnce(effect, turn)) return [];
+      const { name } = effect.call;
+      // The performer marks later calls of a serial tool, too: they wait for the first one, and take no permit until
+      // then.
+      if (serialTools.has(name)) return [];
+      if (this.#isSerial(name)) serialTools.add(name);
       permits -= 1;
       const mark = permits < 0 ? null : this.#markOf(effect, turn);
       const id = recordName(effect.id, started);
       if (mark === null || this.#written.has(id) || this.#turn.before.has(id)) return [];
       this.#written.add(id);
+      this.#notStarted.add(effect.id);
       return [recordPut(this.#turn.at, effect.id, started, mark)];
     });
   }
@@ -127,6 +153,12 @@ export class EffectRecords implements Scope {
     const spec = specOf(effect, turn);
     if (spec === undefined || options.hooks?.beforeTool !== undefined) return false;
     return effect.decision !== null || (!spec.needsApproval && !spec.manual);
+  }
+
+  /** Returns whether the calls of a tool run one at a time. */
+  #isSerial(name: string): boolean {
+    const { tools } = engineOf(this.#context, this.#turn.start.engine);
+    return tools.findLast((tool) => tool.name === name)?.concurrency === "serial";
   }
 
   /** The start mark of a call; `null`: its tool needs none. */

@@ -7,6 +7,7 @@ import type { Batch, HostStorage } from "../internal.ts";
 import { describe, expect, test } from "vitest";
 
 import { call, counting, gate, says, talk, thinker, worker, World } from "../../../test/runtime/world.ts";
+import { tool } from "../../core/engine/index.ts";
 import { RuntimeError } from "../../core/model/index.ts";
 import { memoryStorage } from "../host/memory/memory.ts";
 import { runtime } from "../index.ts";
@@ -156,6 +157,71 @@ describe("a process that is closed writes all results that it holds", () => {
     expect(await talk(next)).toEqual(done);
     expect([pay.runs.length, model.asked.length]).toEqual([1, 2]);
   });
+
+  test("and no start mark of a call that waits for another one of its tool", async () => {
+    const world = new World();
+    const paid = gate();
+    const pay = counting("pay", {
+      concurrency: "serial",
+      handler: ({ id }) => paid.wait().then(() => `paid ${String(id)}`),
+    });
+    const model = thinker(({ messages }) =>
+      messages.some(({ role }) => role === "tool") ? says("Done.") : ["a", "b"].map((id) => call("pay", { id }, id)),
+    );
+    const of = world.engine(model, { tools: [pay.tool] });
+    const process = world.process(of);
+    await process.start("hi", { id: "s1" });
+    await paid.reached;
+    const closed = process.close({ graceMs: 1_000 });
+    paid.open();
+    await world.clock.advance(0);
+    await closed;
+    expect(pay.runs).toEqual([{ id: "a" }]);
+    const next = world.process(of);
+    await next.recover();
+    await world.clock.advance(0);
+    expect(await talk(next)).toEqual(["user hi", "assistant ", "tool paid a", "tool paid b", "assistant Done."]);
+    expect([pay.runs.length, model.asked.length]).toEqual([2, 2]);
+  });
+
+  test.each(["checked within the grace time", "checked after the grace time"])(
+    "and no start mark of a call whose arguments are %s",
+    async (when) => {
+      const world = new World();
+      const checked = gate();
+      const schema = {
+        "~standard": {
+          version: 1,
+          vendor: "test",
+          validate: (value: unknown) => checked.wait().then(() => ({ value })),
+          jsonSchema: { input: () => ({ type: "object" }), output: () => ({ type: "object" }) },
+        },
+      } as const;
+      const runs: unknown[] = [];
+      const handler = (input: unknown) => {
+        runs.push(input);
+        return "pay: ok";
+      };
+      const pay = tool({ name: "pay", description: "Pays.", schema, handler });
+      const model = worker("pay");
+      const of = world.engine(model, { tools: [pay] });
+      const process = world.process(of);
+      await process.start("hi", { id: "s1" });
+      await checked.reached;
+      const closed = process.close({ graceMs: 1_000 });
+      if (when.includes("within")) checked.open();
+      await world.clock.advance(1_000);
+      await closed;
+      checked.open();
+      await world.clock.advance(0);
+      expect(runs).toEqual([]);
+      const next = world.process(of);
+      await next.recover();
+      await world.clock.advance(0);
+      expect(await talk(next)).toEqual(done);
+      expect([runs.length, model.asked.length]).toEqual([1, 2]);
+    },
+  );
 
   test("also if several tools finish before the next commit", async () => {
     const { world, process, finish, continued } = await running();

@@ -113,4 +113,34 @@ describe("start marks", () => {
     expect(pay.runs).toHaveLength(3);
     expect((await world.rows("records")).filter(({ key }) => key.includes("started"))).toHaveLength(3);
   });
+
+  test("of a tool whose calls run one at a time are written when the call gets its turn", async () => {
+    const world = new World();
+    const held = gate();
+    const pay = counting("pay", {
+      concurrency: "serial",
+      handler: ({ id }) => held.wait().then(() => `paid ${String(id)}`),
+    });
+    const model = thinker(({ messages }) =>
+      messages.some(({ role }) => role === "tool") ? says("Done.") : ["a", "b"].map((id) => call("pay", { id }, id)),
+    );
+    const of = world.engine(model, { tools: [pay.tool] });
+    const first = world.process(of);
+    const turn = await first.start("hi", { id: "s1" });
+    await held.reached;
+    first.kill();
+    await world.leaseRunsOut();
+    held.open();
+    const second = world.process(of);
+    expect(await second.recover()).toMatchObject({ pickedUp: 1 });
+    expect((await second.attach("s1", turn.turnId).result).text).toBe("Done.");
+    expect(pay.runs).toEqual([{ id: "a" }, { id: "b" }]);
+    expect(await talk(second)).toEqual([
+      "user hi",
+      "assistant ",
+      expect.stringContaining("may or may not have run"),
+      "tool paid b",
+      "assistant Done.",
+    ]);
+  });
 });

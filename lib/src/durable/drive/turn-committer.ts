@@ -292,7 +292,6 @@ export class TurnCommitter {
     // Cleared after the write: if the write fails, `flush` can still write the held item alone.
     this.#held = null;
     if (this.draining && !ended && !this.hasRunningTools()) this.handOver();
-    await this.#removeUnused(marks);
     return "fresh";
   }
 
@@ -326,19 +325,7 @@ export class TurnCommitter {
     if (marks.length === 0 && !hasNewMessages && inputs.length === 0 && reported.length === 0) return "fresh";
     const events = this.#startEvents(reported);
     await this.#write(async (now) => this.#advancing(turn, 0, events, putting(...marks), now));
-    await this.#removeUnused(marks);
     return "fresh";
-  }
-
-  /**
-   * Removes the start marks of a commit during which the turn was handed over: this process does not run the tools, and
-   * the next holder may.
-   */
-  async #removeUnused(marks: readonly Put[]): Promise<void> {
-    if (marks.length === 0 || !this.journal.isStopped) return;
-    const removals = marks.map(({ table, key }): Removal => ({ table, prefix: key }));
-    // If this fails, the replay policy answers the calls, as after a crash.
-    await this.holder.write({ ...noChanges, removals }).catch(() => undefined);
   }
 
   /**
@@ -554,13 +541,17 @@ export class TurnCommitter {
     if (renewed instanceof Promise) return this.orStop(renewed);
   }
 
-  /** Releases the lease and makes the open turn due now, so that another process can take it at once. */
+  /**
+   * Releases the lease and makes the open turn due now, so that another process can take it at once. Removes the start
+   * marks of calls that this process has not started; if that fails, the replay policy answers them, as after a crash.
+   */
   async release(): Promise<void> {
     const { turn, key } = this.#stored;
     if (turn === null) return this.holder.release();
     const { id, engine, due, limitKey, limit } = turn;
     const open = { turn: id, engine, due, limitKey, limit };
-    await this.holder.release(moveDue(key, open, this.#context.clock.now()));
+    const unused = { ...noChanges, removals: this.records.unused() };
+    await this.holder.release(merge(moveDue(key, open, this.#context.clock.now()), unused));
   }
 
   // Stopping.

@@ -74,6 +74,7 @@ function startProcess(
       if (name === stopsAfter) stop.abort();
       if (stop.signal.aborted) await new Promise(() => undefined);
     },
+    begin: () => undefined,
   };
   const plan = planRun(of, thread ?? "hi", { requestId: "t", ...options }, { verb: "chat", ...details });
   const noInput = { messages: [], transientMessages: [], turnCauses: [], inputs: [] };
@@ -675,6 +676,7 @@ describe("H4: a tool that was running when its process stopped", () => {
             ensure: () => undefined,
             find: () => null,
             record: () => Promise.reject(broken),
+            begin: () => undefined,
           },
           accepted: true,
           inbox: { claim: () => Promise.resolve(noInput) },

@@ -116,6 +116,7 @@ export class ToolRun<Context extends CallerContext> {
         if (ensured instanceof Promise) await ensured;
         stop.signal.throwIfAborted();
         ports.grace.start(effect.id);
+        ports.scope.begin(effect.id);
         void this.#job.emitLive({ type: "tool_execution_started", arguments: this.#args });
         const result = await this.#withTimeout(() => span.within(() => this.#execute()));
         if (result.type === "failed") span.stop({ error: result.failure.reason });

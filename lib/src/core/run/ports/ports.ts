@@ -103,6 +103,8 @@ export type Scope = {
   readonly find: (effectId: string, name: string) => Json;
   /** Writes a record. It is durable when the promise resolves. */
   readonly record: (effectId: string, name: string, value: Json) => Promise<void>;
+  /** Called when the handler of a tool starts. The start mark of a call that has not started may be taken back. */
+  readonly begin: (effectId: string) => void;
 };
 
 /** The scope in memory: no record can outlive the process, so none is written. */
@@ -112,4 +114,5 @@ export const memoryScope: Scope = {
   ensure: () => undefined,
   find: () => null,
   record: () => Promise.resolve(),
+  begin: () => undefined,
 };

@@ -8,7 +8,8 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 
 import { arbitraries } from "../../../test/arbitraries.ts";
-import { toolCallPart } from "../model/internal.ts";
+import { eventTypes, toolCallPart } from "../model/internal.ts";
+import { noticeTypes } from "../model/turn/event.ts";
 
 const start = fromMessages([user("What is the weather?")]);
 const failure = new AdapterError("rate_limited").failure;
@@ -108,6 +109,19 @@ describe("[allm 28] the fold is total", () => {
     ]) {
       expect(() => new Collector().add(JSON.parse(value)), value).toThrow(MisuseError);
     }
+  });
+
+  test("a notice changes no result, and every other type of event changes one", () => {
+    const before = [delta("It is "), started("call_1", "weather")];
+    const results = (events: readonly TurnEvent[]): string => {
+      const collector = collect(...events);
+      return JSON.stringify([collector.reply(), collector.stepResult(), collector.chatResult()]);
+    };
+    const changing = new Set<TurnEvent["type"]>();
+    const samples = fc.sample(arbitraries.event, { numRuns: 2000, seed: 1 });
+    for (const event of samples) if (results([...before, event]) !== results(before)) changing.add(event.type);
+    const notices: readonly TurnEvent["type"][] = noticeTypes;
+    expect([...changing].sort()).toEqual(eventTypes.filter((type) => !notices.includes(type)).sort());
   });
 
   test("ignores an event of an unknown type", () => {

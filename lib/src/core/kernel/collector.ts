@@ -27,6 +27,7 @@ import type {
   JsonObject,
   MessageCompleted,
   ModelReply,
+  NoticeEvent,
   StepCompleted,
   StepMetadata,
   StepResult,
@@ -205,9 +206,8 @@ export class Collector {
       case "chat_completed":
         this.#chat = event.result;
         return;
-      // The others change no result.
       default:
-        return;
+        return ignoreNotice(event);
     }
   }
 
@@ -458,8 +458,13 @@ export class Collector {
   }
 }
 
+/** Nothing is left to fold. Does not compile for a type of event that is no notice and has no case above. */
+function ignoreNotice(_notice: NoticeEvent): void {}
+
+type ReadFields = { readonly [field: string]: "string" | "object" };
+
 /** The fields that the collector reads of an event, with their types. */
-const readFields: { readonly [type: string]: { readonly [field: string]: "string" | "object" } } = {
+const readFields: { readonly [Type in Exclude<TurnEvent["type"], NoticeEvent["type"]>]: ReadFields } = {
   text_delta: { delta: "string" },
   reasoning_delta: { delta: "string" },
   tool_call_delta: { id: "string", argumentsDelta: "string" },
@@ -468,14 +473,17 @@ const readFields: { readonly [type: string]: { readonly [field: string]: "string
   tool_call_started: { id: "string", name: "string" },
   tool_call_completed: { id: "string", name: "string" },
   usage: { usage: "object" },
+  warning: { warning: "object" },
   message_completed: { message: "object" },
   error: { error: "object" },
   tool_result_encoded: { id: "string" },
   tool_halt: { toolCallId: "string" },
   ask_user_requested: { toolCallId: "string", question: "string" },
+  step_reset: {},
   step_completed: { response: "object", thread: "object" },
   chat_completed: { result: "object" },
 };
+const readFieldsByType: ReadonlyMap<string, ReadFields> = new Map(Object.entries(readFields));
 
 /**
  * Throws `MisuseError` for a value that is not an event. Constant time: `parse("event", value)` checks an event
@@ -486,8 +494,7 @@ function checkEvent(event: unknown): void {
     throw invalidArgument(`Collector: add takes an event, not ${describe(event)}`);
   }
   const type = event["type"];
-  const fields = Object.hasOwn(readFields, type) ? readFields[type] : undefined;
-  for (const [field, expected] of Object.entries(fields ?? {})) {
+  for (const [field, expected] of Object.entries(readFieldsByType.get(type) ?? {})) {
     const value = event[field];
     if (typeof value === expected && value !== null) continue;
     const message = `Collector: ${field} of ${type} must be ${expected === "string" ? "a string" : "an object"}, not ${describe(value)}`;

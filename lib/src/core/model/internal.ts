@@ -120,7 +120,7 @@ export { argumentsText } from "./tool/tool.ts";
 
 // turn
 export type { CellCall, SuspendedCell } from "./turn/environment.ts";
-export type { AcceptedInput, Attempt, EventOf, MessageCompleted } from "./turn/event.ts";
+export type { AcceptedInput, Attempt, EventOf, MessageCompleted, NoticeEvent } from "./turn/event.ts";
 export { isTerminal, messageCompleted, modelEventTypes } from "./turn/event.ts";
 export type { Budget, CancelEvidence } from "./turn/outcome.ts";
 export { haltedReasonOf, sessionStatusOf } from "./turn/outcome.ts";

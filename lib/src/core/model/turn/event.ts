@@ -300,6 +300,27 @@ export type TurnEvent = ModelEvent | InferUnion<"type", typeof runEvents>;
 /** The event of a type. */
 export type EventOf<Type extends TurnEvent["type"]> = Extract<TurnEvent, { readonly type: Type }>;
 
+/**
+ * The events that inform a reader and change no result. Every other event is folded by the collector
+ * (core/kernel/collector.ts), whose switch has to have a case for it.
+ */
+export const noticeTypes = [
+  "message_started",
+  "raw_chunk",
+  "tool_execution_started",
+  "tool_progress",
+  "tool_execution_completed",
+  "approval_requested",
+  "turn_started",
+  "input_accepted",
+  "retry_scheduled",
+  "compaction_started",
+  "compaction_ended",
+] as const satisfies readonly TurnEvent["type"][];
+
+/** An event that changes no result. */
+export type NoticeEvent = EventOf<WordOf<typeof noticeTypes>>;
+
 /** The reply is complete. */
 export type MessageCompleted = EventOf<"message_completed">;
 /** A step ended: one model reply and its tool calls. Emitted once per step. */

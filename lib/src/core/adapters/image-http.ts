@@ -18,6 +18,7 @@ import type { JsonCall, JsonServer } from "./json-request.ts";
 
 import { defaultTimeouts, redacted } from "../engine/internal.ts";
 import { EngineError, ImageAdapterError, imageAdapterFailure, isJsonArray } from "../model/internal.ts";
+import { detectImageType } from "../wire/internal.ts";
 import { checkCallOptions } from "./call-options.ts";
 import { requestJson } from "./json-request.ts";
 import { modelNameFor } from "./model-name.ts";
@@ -148,17 +149,8 @@ export function checkOperation(
 /** The MIME type of an image: the given one, or the one detected from the first bytes. `null`: unknown. */
 export function mimeTypeOf({ source, mimeType }: Pick<ImageContent, "source" | "mimeType">): string | null {
   if (mimeType !== null || source.type !== "base64") return mimeType;
-  const match = imageTypesByPrefix.find(([prefix]) => source.data.startsWith(prefix));
-  return match === undefined ? null : match[1];
+  return detectImageType(source.data);
 }
-
-/** MIME types by the first base64 characters of the data. */
-const imageTypesByPrefix: readonly (readonly [string, string])[] = [
-  ["iVBORw0KGgo", "image/png"],
-  ["/9j/", "image/jpeg"],
-  ["UklGR", "image/webp"],
-  ["R0lGOD", "image/gif"],
-];
 
 /** Converts a failure of the transport or of a codec to a failure of an image call. */
 function imageFailureOf(failure: Failure, provider: string): ImageAdapterFailure {

@@ -16,10 +16,18 @@
 //   2. A message that has to be changed is changed once: the same message object gives the same changed object, so that
 //      encoders find it in their caches, which go by identity.
 
-import type { AssistantMessage, Message, ProviderRoute, ToolCall, ToolMessage } from "../model/internal.ts";
+import type {
+  AdapterError,
+  AssistantMessage,
+  Message,
+  ProviderRoute,
+  ToolCall,
+  ToolMessage,
+} from "../model/internal.ts";
 import type { Omission, Quirks } from "./codec.ts";
 
-import { AdapterError, toolResult } from "../model/internal.ts";
+import { toolResult } from "../model/internal.ts";
+import { requestError } from "./request-error.ts";
 
 /** A repaired history. */
 export type SendableHistory = {
@@ -263,7 +271,8 @@ function hashOf(text: string, factor: number): string {
 }
 
 /** The error for a request without any content for the model. */
-export function nothingToSend({ provider }: ProviderRoute): AdapterError {
-  const message = `${provider}: there is nothing to send: no message of the request has content for the model; add a user message with text`;
-  return new AdapterError("invalid_request", { provider, message });
+export function nothingToSend(route: ProviderRoute): AdapterError {
+  const message =
+    "there is nothing to send: no message of the request has content for the model; add a user message with text";
+  return requestError(message, route, "invalid_request");
 }

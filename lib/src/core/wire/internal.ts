@@ -14,6 +14,7 @@ export {
 } from "./codec-loaders.ts";
 export { damagedFrame, isDamagedFrame } from "./damaged-frame.ts";
 export { asObject, countAt, flagAt, listAt, numberAt, objectAt, objectsAt, omitNullish, textAt } from "./fields.ts";
+export { detectImageType } from "./image-type.ts";
 export { restoreEvents } from "./added-nulls.ts";
 export { nothingToSend, sendableHistory } from "./history.ts";
 export { withProviderTools } from "./listed-tools.ts";

@@ -26,7 +26,6 @@
 import type {
   AssistantMessage,
   AssistantPart,
-  ContentSource,
   JsonObject,
   Message,
   ProviderRoute,
@@ -38,13 +37,14 @@ import type { Omission, WireContext } from "../codec.ts";
 import type { SendableHistory } from "../history.ts";
 import type { SentHistory } from "../sent-history.ts";
 
-import { AdapterError, imageFromBase64, imageToBinary, replayFor, textOrPlaceholder } from "../../model/internal.ts";
+import { replayFor, textOrPlaceholder } from "../../model/internal.ts";
 import { asObject, objectAt, omitNullish, textAt } from "../fields.ts";
 import { nothingToSend, sendableHistory } from "../history.ts";
 import { authorName, inMessage, unsupported } from "../omission.ts";
 import { optionsFor, withOptions } from "../provider-options.ts";
 import { sendableResult } from "../result-parts.ts";
 import { SentHistories } from "../sent-history.ts";
+import { mediaBlock } from "./media.ts";
 import { movedLater, movedToStart, systemBlocks, takesSystemMessages } from "./system-messages.ts";
 
 /** Ids of `tool_use` blocks that the API accepts. */
@@ -300,108 +300,6 @@ function userPart(part: UserPart, route: ProviderRoute): readonly JsonObject[] {
   return [withOptions(mediaBlock(part, route), options)];
 }
 
-function mediaBlock(part: Exclude<UserPart, { readonly type: "text" }>, route: ProviderRoute): JsonObject {
-  if (part.type === "image") return imageBlock(part.image.source, part.image.mimeType, route);
-  const { source, mimeType, name } = part;
-  if (mimeType?.startsWith("image/") === true) return imageBlock(source, mimeType, route);
-  return omitNullish({ type: "document", source: documentSource(source, mimeType, route), title: name });
-}
-
-/** An `image` block. Base64 data needs a media type: the given one, or the one detected from the data. */
-function imageBlock(source: ContentSource, mimeType: string | null, route: ProviderRoute): JsonObject {
-  const { source: resolvedSource, mimeType: resolvedType } = inlineDataUrl(source, mimeType);
-  if (resolvedSource.type !== "base64") return { type: "image", source: remoteSource(resolvedSource, route) };
-  const mediaType = resolvedType ?? imageTypesByPrefix.find(([start]) => resolvedSource.data.startsWith(start))?.[1];
-  if (mediaType === undefined)
-    throw requestError(
-      "invalid_request",
-      route,
-      "an image needs a MIME type; set mimeType to image/png, image/jpeg, image/gif or image/webp",
-    );
-  return { type: "image", source: { type: "base64", media_type: mediaType, data: resolvedSource.data } };
-}
-
-/**
- * Media types by the first base64 characters of the data, for images without a MIME type. The API accepts these four
- * types.
- */
-const imageTypesByPrefix: readonly (readonly [string, string])[] = [
-  ["iVBORw0KGgo", "image/png"],
-  ["/9j/", "image/jpeg"],
-  ["R0lGOD", "image/gif"],
-  ["UklGR", "image/webp"],
-];
-
-/**
- * The source of a `document` block: a PDF (also if the type is unknown), text, a URL or an uploaded file. Other types
- * throw `unsupported_feature`.
- */
-function documentSource(originalSource: ContentSource, originalType: string | null, route: ProviderRoute): JsonObject {
-  const { source, mimeType } = inlineDataUrl(originalSource, originalType);
-  if (source.type !== "base64") return remoteSource(source, route);
-  if (mimeType === null || mimeType === "application/pdf")
-    return { type: "base64", media_type: "application/pdf", data: source.data };
-  if (!mimeType.startsWith("text/") && mimeType !== "application/json")
-    throw requestError(
-      "unsupported_feature",
-      route,
-      `files of type ${mimeType} cannot be sent; the API takes PDF and text`,
-    );
-  return { type: "text", media_type: "text/plain", data: decodeUtf8(source.data, route) };
-}
-
-/** The source of media that the API fetches: a URL or a file uploaded to this provider. */
-function remoteSource(source: Exclude<ContentSource, { readonly type: "base64" }>, route: ProviderRoute): JsonObject {
-  switch (source.type) {
-    case "url":
-      return { type: "url", url: source.url };
-    case "provider_file":
-      if (source.provider === route.provider) return { type: "file", file_id: source.id };
-      throw requestError(
-        "unsupported_feature",
-        route,
-        `a file uploaded to ${source.provider} cannot be sent here; send its bytes`,
-      );
-    case "file":
-      throw requestError("unsupported_feature", route, "a file on disk cannot be sent; read it and send its bytes");
-  }
-}
-
-/** Turns a `data:` URL into base64 data: the API fetches URLs of the web only. */
-function inlineDataUrl(
-  source: ContentSource,
-  mimeType: string | null,
-): { readonly source: ContentSource; readonly mimeType: string | null } {
-  const match = source.type === "url" ? /^data:([^;,]*);base64,(.*)$/s.exec(source.url) : null;
-  if (match === null) return { source, mimeType };
-  const [, type = "", data = ""] = match;
-  return { source: { type: "base64", data }, mimeType: mimeType ?? (type === "" ? null : type) };
-}
-
-/**
- * Decodes base64 to text. `TextDecoder` is not available here (the folder compiles with ES2023 only), so
- * percent-decoding checks the UTF-8.
- */
-function decodeUtf8(data: string, route: ProviderRoute): string {
-  const bytes = imageToBinary(imageFromBase64(data, "text/plain"));
-  if (!bytes.ok) throw requestError("invalid_request", route, "the data of a file is not valid base64");
-  const escaped = Array.from(bytes.value, (byte) => `%${byte.toString(16).padStart(2, "0")}`);
-  try {
-    return decodeURIComponent(escaped.join(""));
-  } catch {
-    throw requestError("invalid_request", route, "a text file is not UTF-8");
-  }
-}
-
-function requestError(
-  reason: "invalid_request" | "unsupported_feature",
-  { provider }: ProviderRoute,
-  message: string,
-): AdapterError {
-  return new AdapterError(reason, { provider, message: `${provider}: ${message}` });
-}
-
-/** A tool message. What the API does not accept becomes a note. */
 function encodeResult(message: ToolMessage, route: ProviderRoute): EncodedMessage {
   const { parts, omissions } = sendableResult(message.content, (part) => userPart(part, route));
   const block = resultBlock(message, parts, route);

@@ -33,11 +33,12 @@ import type {
 } from "../../model/internal.ts";
 import type { Omission, WireContext } from "../codec.ts";
 
-import { AdapterError, messageText, normalizeContent, replayFor, textOrPlaceholder } from "../../model/internal.ts";
+import { messageText, normalizeContent, replayFor, textOrPlaceholder } from "../../model/internal.ts";
 import { asObject, listAt, omitNullish, textAt } from "../fields.ts";
 import { sendableHistory } from "../history.ts";
 import { authorName, inMessage, unsupported } from "../omission.ts";
 import { optionsFor, withOptions } from "../provider-options.ts";
+import { requestError } from "../request-error.ts";
 import { sendableResult } from "../result-parts.ts";
 import { SentHistories } from "../sent-history.ts";
 import { clientCallOf } from "./client-calls.ts";
@@ -225,9 +226,7 @@ function encodeToolResult(message: ToolMessage, context: WireContext): EncodedMe
  */
 function encodeResultPart(part: UserPart, context: WireContext): JsonObject {
   if (!isAudio(part) || isReadableAudio(part)) return encodePart(part, context);
-  const { provider } = context.route;
-  const message = `${provider}: the Responses API reads WAV and MP3 audio; this is ${part.mimeType}`;
-  throw new AdapterError("unsupported_feature", { provider, message });
+  throw requestError(`the Responses API reads WAV and MP3 audio; this is ${part.mimeType}`, context.route);
 }
 
 /**

@@ -3,10 +3,11 @@
 import type { ContentSource, FilePart, JsonObject, UserPart } from "../../model/internal.ts";
 import type { WireContext } from "../codec.ts";
 
-import { AdapterError, textOrPlaceholder } from "../../model/internal.ts";
+import { textOrPlaceholder } from "../../model/internal.ts";
 import { audioFormat, isAudioType } from "../audio-format.ts";
 import { omitNullish } from "../fields.ts";
 import { optionsFor, withOptions } from "../provider-options.ts";
+import { requestError } from "../request-error.ts";
 
 export function inputText(text: string): JsonObject {
   return { type: "input_text", text };
@@ -57,9 +58,7 @@ function encodeMedia(part: Exclude<UserPart, { readonly type: "text" }>, context
   if (format !== null && source.type === "base64")
     return { type: "input_audio", input_audio: { data: source.data, format } };
   if (isAudioType(mimeType) && source.type === "base64") {
-    const { provider } = context.route;
-    const message = `${provider}: the Responses API reads WAV and MP3 audio; this is ${mimeType}`;
-    throw new AdapterError("unsupported_feature", { provider, message });
+    throw requestError(`the Responses API reads WAV and MP3 audio; this is ${mimeType}`, context.route);
   }
   const filename = source.type === "base64" ? (name ?? "file") : null;
   return {
@@ -80,22 +79,13 @@ function encodeSource(
   switch (source.type) {
     case "base64":
       if (mimeType !== null) return { [dataField]: `data:${mimeType};base64,${source.data}` };
-      throw new AdapterError("invalid_request", {
-        provider: route.provider,
-        message: `${route.provider}: an image or a file in base64 needs a MIME type; set mimeType`,
-      });
+      throw requestError("an image or a file in base64 needs a MIME type; set mimeType", route, "invalid_request");
     case "url":
       return { [urlField]: source.url };
     case "provider_file":
       if (source.provider === route.provider) return { file_id: source.id };
-      throw new AdapterError("unsupported_feature", {
-        provider: route.provider,
-        message: `${route.provider}: a file uploaded to ${source.provider} cannot be sent here; send its bytes`,
-      });
+      throw requestError(`a file uploaded to ${source.provider} cannot be sent here; send its bytes`, route);
     case "file":
-      throw new AdapterError("unsupported_feature", {
-        provider: route.provider,
-        message: `${route.provider}: a file on disk cannot be sent; read it and send its bytes`,
-      });
+      throw requestError("a file on disk cannot be sent; read it and send its bytes", route);
   }
 }

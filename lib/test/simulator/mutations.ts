@@ -512,7 +512,7 @@ export const mutations: readonly Mutation[] = [
     name: "row-of-an-ended-turn-left",
     rule: "due",
     source: {
-      file: "durable/rows/session-write.ts",
+      file: "durable/rows/open-rows.ts",
       replacements: [
         [
           'return [{ table: "open", prefix: keyOf(key) }, dueRemoval(key, turn), ...limitRemovals(key, turn.limit)];',

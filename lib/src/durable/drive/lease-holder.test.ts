@@ -15,7 +15,7 @@ import { memoryStorage } from "../host/memory/memory.ts";
 import { runtime } from "../index.ts";
 import { putting } from "../rows/batch.ts";
 import { claim, epochOf, leasePut, leaseTimings, nextToken } from "../rows/lease.ts";
-import { moveDue } from "../rows/session-write.ts";
+import { moveDue } from "../rows/open-rows.ts";
 import { readValue } from "../rows/stored.ts";
 import { LeaseHolder } from "./lease-holder.ts";
 

@@ -1,7 +1,7 @@
 // Builds the batch that changes a session. Every verb and every commit of a turn calls `writeSession`, so a row of the
 // tables `sessions`, `recent`, `attention`, `entries`, `turns`, `starts`, `turn_times`, `contents`, `open`, `events`
-// and `rollup_lines`, and a row of `work` about a turn, is built in this file. One other place writes a turn row:
-// `ActiveTurns` counts takeovers on it.
+// and `rollup_lines`, and a row of `work` about a turn, is built in this file, or in `open-rows.ts`, which
+// also moves an open turn in the index of work. One other place writes a turn row: `ActiveTurns` counts takeovers on it.
 //
 // Theory of operation
 //   `writeSession` is a pure function from what is stored (`StoredSession`) and what happened (`SessionChange`) to
@@ -38,10 +38,9 @@ import type { ContextWindow, Failure, JsonObject, Message, Session } from "../..
 import type { Pinned } from "../../core/run/internal.ts";
 import type { Changes } from "./batch.ts";
 import type { SessionKey } from "./session-key.ts";
-import type { Check, Put, Removal } from "./storage.ts";
+import type { Put, Removal } from "./storage.ts";
 import type {
   Attention,
-  OpenTurn,
   Rollup,
   SessionHead,
   StoredEvent,
@@ -50,18 +49,17 @@ import type {
   TurnStart,
   TurnSummary,
 } from "./values.ts";
-import type { WorkItem } from "./work.ts";
 
 import { startHistory } from "../../core/kernel/internal.ts";
 import { messageText } from "../../core/model/internal.ts";
 import { merge, noChanges } from "./batch.ts";
-import { limitRemovals } from "./limits.ts";
+import { closedTurnRemovals, openTurnPuts } from "./open-rows.ts";
 import { linePut } from "./rollup.ts";
 import { keyOf, turnKey } from "./session-key.ts";
 import { writeValue } from "./stored.ts";
 import { tablesOfSession } from "./tables.ts";
 import { attentions } from "./values.ts";
-import { retainedSession, retainedTurn, workKey, workPut, workRemoval } from "./work.ts";
+import { retainedSession, retainedTurn, workPut, workRemoval } from "./work.ts";
 
 /** The stored session row and turn row, as this process last read or wrote them. */
 export type StoredSession = {
@@ -253,7 +251,7 @@ function writeTurn({ key, head, turn }: StoredSession, change: TurnChange | null
     puts: [{ table: "turns", key: at, tag: commits + 1, value: writeValue("turns", progress) }],
   };
   const stored = { id, progress, commits: commits + 1, engine, due, limitKey, limit };
-  const closed = closedTurn(key, turn);
+  const closed = closedTurnRemovals(key, turn);
   switch (change.type) {
     case "advance":
       return { changes: row, stored, open: id, last: head.lastTurn, begun: null };
@@ -267,7 +265,7 @@ function writeTurn({ key, head, turn }: StoredSession, change: TurnChange | null
       };
     case "restart": {
       // The slots were released when the turn was parked. The process that claims the turn takes new ones.
-      const puts = openTurn(key, { turn: id, engine, due: change.due, limitKey, limit: null });
+      const puts = openTurnPuts(key, { turn: id, engine, due: change.due, limitKey, limit: null });
       return {
         changes: merge(row, { ...noChanges, puts }),
         stored: { ...stored, due: change.due, limit: null },
@@ -370,7 +368,7 @@ function beginTurn(
         ...(isPinnedStored
           ? []
           : [{ ...contents, ttlMs: pinnedTtlMs, value: writeValue("contents", pinned) } as const]),
-        ...openTurn(key, { turn: id, engine: start.engine, due, limitKey, limit }),
+        ...openTurnPuts(key, { turn: id, engine: start.engine, due, limitKey, limit }),
       ],
     },
   };
@@ -552,75 +550,4 @@ function eventPut(key: SessionKey, sequence: number, stored: StoredEvent): Put {
 /** The limit key among the stored options of a turn; `null`: none. */
 export function limitKeyOf({ limitKey }: JsonObject): string | null {
   return typeof limitKey === "string" ? limitKey : null;
-}
-
-/**
- * The rows that make a turn open: its row in `open`, and its row in the index of work unless it waits for a limit.
- */
-function openTurn(key: SessionKey, open: OpenTurn): readonly Put[] {
-  return open.limit?.type === "waiting" ? [openPut(key, open)] : [openPut(key, open), duePut(key, open)];
-}
-
-function openPut(key: SessionKey, open: OpenTurn): Put {
-  return { table: "open", key: keyOf(key), tag: 0, value: writeValue("open", open) };
-}
-
-/** The row of an open turn in the index of work. */
-export function duePut(key: SessionKey, open: Pick<OpenTurn, "engine" | "due">): Put {
-  return workPut(dueItem(key, open));
-}
-
-/** The removal of that row. */
-export function dueRemoval(key: SessionKey, open: Pick<OpenTurn, "engine" | "due">): Removal {
-  return workRemoval(dueItem(key, open));
-}
-
-function dueItem(key: SessionKey, { engine, due }: Pick<OpenTurn, "engine" | "due">): WorkItem {
-  return { reason: "turn", queue: engine, key, at: due, item: "" };
-}
-
-/** The removals that close a turn. Its slots are released, or its place among the turns that wait for a limit. */
-function closedTurn(key: SessionKey, turn: StoredTurn): readonly Removal[] {
-  return [{ table: "open", prefix: keyOf(key) }, dueRemoval(key, turn), ...limitRemovals(key, turn.limit)];
-}
-
-/**
- * Moves an open turn to another time in the index of work. Refused if no turn is open: the answer to the commit
- * that ended the turn may have been lost, and an ended turn must not be opened again.
- */
-export function moveDue(key: SessionKey, open: OpenTurn, later: number): Changes {
-  const moved = { ...open, due: later };
-  return {
-    checks: [isOpen(key)],
-    removals: later === open.due ? [] : [dueRemoval(key, open)],
-    puts: [openPut(key, moved), duePut(key, moved)],
-  };
-}
-
-/**
- * Moves an open turn without a claim. Refused if its row in the index is not the one that was read: another process has
- * moved the turn, and a second move from the old time would leave the turn with a row that differs from it.
- */
-export function moveIndexedDue(key: SessionKey, open: OpenTurn, later: number): Changes {
-  const moved = moveDue(key, open, later);
-  return { ...moved, checks: [...moved.checks, hasDueRow(key, open)] };
-}
-
-/** The index of work has the row of this open turn. */
-export function hasDueRow(key: SessionKey, open: Pick<OpenTurn, "engine" | "due">): Check {
-  return { table: "work", key: workKey(dueItem(key, open)), tag: 0 };
-}
-
-/** A turn of the session is open. */
-function isOpen(key: SessionKey): Check {
-  return { table: "open", key: keyOf(key), tag: 0 };
-}
-
-/** Takes an open turn out of the turns that are due: it waits for a limit. */
-export function removeDue(key: SessionKey, open: OpenTurn): Changes {
-  return {
-    checks: [isOpen(key)],
-    removals: [dueRemoval(key, open)],
-    puts: [openPut(key, open)],
-  };
 }

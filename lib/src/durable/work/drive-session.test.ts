@@ -9,7 +9,7 @@ import { handClock } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 
 import { approved, latch, rejectionOf, replies, says, toolCall, workTool } from "../../../test/runtime/sessions.ts";
-import { duePut } from "../rows/session-write.ts";
+import { duePut } from "../rows/open-rows.ts";
 
 /** A process that only accepts turns, and one that drives them on request. */
 function processes(of: EngineFields, shared: HostStorage | null = null) {

@@ -10,7 +10,7 @@ import { handClock } from "../../testing/hand-clock.ts";
 import { memoryStorage } from "../host/memory/memory.ts";
 import { runtime } from "../index.ts";
 import { leasePut, nextToken } from "../rows/lease.ts";
-import { duePut } from "../rows/session-write.ts";
+import { duePut } from "../rows/open-rows.ts";
 import { readValue, writeValue } from "../rows/stored.ts";
 
 const speaker = () => thinker(() => says("Done."));

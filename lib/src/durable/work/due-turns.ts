@@ -26,8 +26,8 @@ import type { Handled, WorkKind } from "./visit.ts";
 
 import { merge } from "../rows/batch.ts";
 import { holderHasEnded, unclaimed } from "../rows/lease.ts";
+import { duePut, hasDueRow, moveIndexedDue } from "../rows/open-rows.ts";
 import { keyOf, nameOf } from "../rows/session-key.ts";
-import { duePut, hasDueRow, moveIndexedDue } from "../rows/session-write.ts";
 import { readValue } from "../rows/stored.ts";
 import { workItem, workRemoval } from "../rows/work.ts";
 import { workerShare } from "./visit.ts";

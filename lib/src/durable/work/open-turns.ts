@@ -20,7 +20,7 @@ import type { WorkItem } from "../rows/work.ts";
 import { longestMs } from "../drive/growing-lease.ts";
 import { readableOpen } from "../drive/waiting-turns.ts";
 import { holderHasEnded } from "../rows/lease.ts";
-import { moveIndexedDue } from "../rows/session-write.ts";
+import { moveIndexedDue } from "../rows/open-rows.ts";
 import { readValue } from "../rows/stored.ts";
 import { workItem } from "../rows/work.ts";
 import { openQueries } from "./due-turns.ts";

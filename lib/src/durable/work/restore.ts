@@ -11,7 +11,7 @@ import type { HostStorage, Put, Row } from "../rows/storage.ts";
 import { readableOpen } from "../drive/waiting-turns.ts";
 import { putting } from "../rows/batch.ts";
 import { waitingPut } from "../rows/limits.ts";
-import { duePut } from "../rows/session-write.ts";
+import { duePut } from "../rows/open-rows.ts";
 
 /** How many open turns are read at a time. */
 const pageSize = 64;

@@ -24,7 +24,7 @@ import { describe, expect, test } from "vitest";
 
 import { calls, config, delivered, input, replied, result, returned, says, transcript } from "../../../test/turns.ts";
 import { noUsage, reasoningPart, runtimeFailure, toolCallPart } from "../model/internal.ts";
-import { pendingEffects } from "./machine/turn.ts";
+import { pendingEffects } from "./machine/pending-effects.ts";
 import { isResumeSafe } from "./protocol/resume-safety.ts";
 import { terminalReasonOf } from "./protocol/terminal-reason.ts";
 

@@ -16,17 +16,8 @@ export type { JournalItem } from "./machine/input.ts";
 export { callAnswerShape, journalItems } from "./machine/input.ts";
 export { withoutForcedChoice } from "./machine/environment.ts";
 export { advance, cancelTurn, failTurn, startTurn } from "./machine/reducer.ts";
-export {
-  cellCalls,
-  cellRanMs,
-  contextRevision,
-  isSameBatch,
-  kernelRevision,
-  pendingEffect,
-  pendingEffects,
-  storableTurn,
-  toolEffectId,
-} from "./machine/turn.ts";
+export { isSameBatch, pendingEffect, pendingEffects, toolEffectId } from "./machine/pending-effects.ts";
+export { cellCalls, cellRanMs, contextRevision, kernelRevision, storableTurn } from "./machine/turn.ts";
 
 // From the model layer.
 export { canonicalJson } from "../model/internal.ts";

@@ -35,10 +35,11 @@ import {
   transcript,
 } from "../../../test/turns.ts";
 import { haltedReasonOf, noUsage, opaquePart, reasoningPart, runtimeFailure, toolCallPart } from "../model/internal.ts";
+import { pendingEffects } from "./machine/pending-effects.ts";
 import { readResponse } from "./machine/read-response.ts";
 import { advance, cancelTurn, failTurn, startTurn } from "./machine/reducer.ts";
 import { callDecision, callResult, toolWaits } from "./machine/respond.ts";
-import { kernelRevision, pendingEffects } from "./machine/turn.ts";
+import { kernelRevision } from "./machine/turn.ts";
 import { llmTerminalReasons, terminalReasonOf } from "./protocol/terminal-reason.ts";
 
 const failure = toolFailure("handler_failed");

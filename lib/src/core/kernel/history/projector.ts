@@ -12,7 +12,7 @@ import type { HistoryView } from "./prompt.ts";
 import { invalidArgument, isAboutStorage, renderIssue, request, system, user } from "../../model/internal.ts";
 import { isPlainObject, messageShape, read, requestShape } from "../../model/parse/reading.ts";
 import { limitsOf } from "../machine/context-limits.ts";
-import { modelEffectId } from "../machine/turn.ts";
+import { modelEffectId } from "../machine/pending-effects.ts";
 import { renderFrame, shortView, viewOf } from "./framed-history.ts";
 import { renderHistory, renderPrompt, viewedMessages, wholeView } from "./prompt.ts";
 import { itemsOf } from "./shared-list.ts";

@@ -30,7 +30,7 @@ import { isTurnLimitDue } from "../protocol/protocol.ts";
 import { replyStepEnd } from "../protocol/reply-message.ts";
 import { waitForModel } from "./context.ts";
 import { deliverDeferred } from "./deliver.ts";
-import { pendingEffects, toolEffectId } from "./turn.ts";
+import { pendingEffects, toolEffectId } from "./pending-effects.ts";
 
 /** Applies the actions of a protocol in order. Actions after `finish` are ignored. */
 export function applyActions<P extends TurnProtocol>(

@@ -13,7 +13,7 @@ import type { AwaitingTools, CompletedToolCall } from "./turn.ts";
 
 import { applyActions } from "./actions.ts";
 import { requestCompaction } from "./context.ts";
-import { callEffectId, toolEffectId } from "./turn.ts";
+import { callEffectId, toolEffectId } from "./pending-effects.ts";
 
 /** Stores the response to one call of the batch, and settles the batch if it was the last one. */
 export function answerCall<P extends TurnProtocol>(

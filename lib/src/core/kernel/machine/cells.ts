@@ -20,8 +20,8 @@ import { unrunOutcome } from "../protocol/tool-answer.ts";
 import { applyActions, finish } from "./actions.ts";
 import { settle } from "./batch.ts";
 import { environmentFields } from "./environment.ts";
+import { callEffectId } from "./pending-effects.ts";
 import { toolReturned, toolWaits } from "./respond.ts";
-import { callEffectId } from "./turn.ts";
 
 /** The functions for code cells that modules below this one call. */
 export const codeCells: CodeCells = {

@@ -7,8 +7,8 @@ import { assistant, user } from "everturn";
 import { expect, test } from "vitest";
 
 import { calls, config, delivered, input, replied, result } from "../../../../test/turns.ts";
+import { pendingEffects } from "./pending-effects.ts";
 import { advance, startTurn } from "./reducer.ts";
-import { pendingEffects } from "./turn.ts";
 
 const limits: ContextLimits = {
   window: 10_000_000,

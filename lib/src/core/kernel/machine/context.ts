@@ -57,7 +57,7 @@ import { estimateFrame, fittingCut, pinnedPositions, shortView, validCut, viewOf
 import { estimateValue } from "../history/tokens.ts";
 import { estimateRange, positionBefore } from "../history/view-tokens.ts";
 import { limitsOf } from "./context-limits.ts";
-import { callSuffix, partSuffix } from "./turn.ts";
+import { callSuffix, partSuffix } from "./pending-effects.ts";
 
 /** The part of the usable window by which a compaction has to make a request shorter. */
 const gainShare = 0.2;

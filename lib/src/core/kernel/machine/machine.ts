@@ -13,10 +13,11 @@ import type { EffectResponse } from "./response.ts";
 import type { Notice, ResponseStatus, Transition, Turn, TurnInput, TurnMachineConfig } from "./turn.ts";
 
 import { projectRequest, projectSummaryRequest } from "../history/projector.ts";
+import { isSameBatch, pendingEffects } from "./pending-effects.ts";
 import { readCheckpoint } from "./read-checkpoint.ts";
 import { completeResponse } from "./read-response.ts";
 import { advance, cancelTurn, failTurn, responseStatus, startTurn } from "./reducer.ts";
-import { cellCalls, isSameBatch, pendingEffects, storableTurn } from "./turn.ts";
+import { cellCalls, storableTurn } from "./turn.ts";
 
 /**
  * A notice, or an effect to perform. A model call and a compaction carry their request, a code cell the calls it made

@@ -59,10 +59,11 @@ import { ending } from "../protocol/ending.ts";
 import { takeAnswers } from "../protocol/open-calls.ts";
 import { codeCells } from "./cells.ts";
 import { environmentFields, startEnvironment } from "./environment.ts";
+import { pendingEffect } from "./pending-effects.ts";
 import { prepare } from "./prepare.ts";
 import { TransitionBuilder, withId } from "./transition-builder.ts";
 import { transitionFor } from "./transitions.ts";
-import { kernelRevision, pendingEffect } from "./turn.ts";
+import { kernelRevision } from "./turn.ts";
 
 /**
  * Starts a turn: applies the answers to calls that were pending, adds the new messages and causes, and enters the first

@@ -49,7 +49,7 @@ import { DriverContextView } from "../protocol/protocol.ts";
 import { replyStepEnd } from "../protocol/reply-message.ts";
 import { answerOf, cancelledAnswer } from "../protocol/tool-answer.ts";
 import { deliverDeferred } from "./deliver.ts";
-import { callEffectId } from "./turn.ts";
+import { callEffectId } from "./pending-effects.ts";
 
 /**
  * The functions for code cells (cells.ts) that a builder passes to the functions that change it. Cells call those

@@ -13,10 +13,10 @@ import { calls, config, delivered, input, replied, result, says } from "../../..
 import { noUsage } from "../../model/internal.ts";
 import { keysOf } from "../../model/parse/json.ts";
 import { startHistory } from "../history/history.ts";
+import { pendingEffects } from "./pending-effects.ts";
 import { advance, startTurn } from "./reducer.ts";
 import { codeCalls, toolWaits } from "./respond.ts";
 import { transitionFor, transitions } from "./transitions.ts";
-import { pendingEffects } from "./turn.ts";
 
 type PhaseType = Phase["type"];
 type ResponseType = EffectResponse["type"];

@@ -40,9 +40,9 @@ import {
   transcript,
 } from "../../../../test/turns.ts";
 import { noUsage, reasoningPart, runtimeFailure } from "../../model/internal.ts";
+import { pendingEffects } from "../machine/pending-effects.ts";
 import { advance, cancelTurn, failTurn, startTurn } from "../machine/reducer.ts";
 import { callDecision, callResult, toolWaits } from "../machine/respond.ts";
-import { pendingEffects } from "../machine/turn.ts";
 
 const lines = (...args: Parameters<typeof transcript>) => transcript(...args).lines;
 const roles = (turn: ReturnType<typeof transcript>["turn"]) =>

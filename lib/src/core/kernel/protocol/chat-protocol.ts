@@ -30,7 +30,7 @@ import type { ProtocolDriver, TurnProtocol, UnitTurnProtocol } from "./protocol.
 import type { Context, DriverAction } from "./shared-actions.ts";
 
 import { adapterFailure, engineFailure, normalizeContent, unknownToolText } from "../../model/internal.ts";
-import { toolEffectId } from "../machine/turn.ts";
+import { toolEffectId } from "../machine/pending-effects.ts";
 import { ending, outcomeOfText } from "./ending.ts";
 import { haltOf, pendingCall, questionMessage, waitingOutcome, waitOf } from "./halts.ts";
 import { replyMessage } from "./reply-message.ts";

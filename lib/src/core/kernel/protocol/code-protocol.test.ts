@@ -20,9 +20,10 @@ import { describe, expect, test } from "vitest";
 
 import { calls, config, delivered, input, replied, result, says, transcript } from "../../../../test/turns.ts";
 import { noUsage } from "../../model/internal.ts";
+import { pendingEffects } from "../machine/pending-effects.ts";
 import { advance, cancelTurn, startTurn } from "../machine/reducer.ts";
 import { callDecision, callResult, codeCalls, toolWaits } from "../machine/respond.ts";
-import { cellCalls, pendingEffects } from "../machine/turn.ts";
+import { cellCalls } from "../machine/turn.ts";
 
 const coding = config({}, { protocolDriver: codeProtocol() });
 const cell = (code: string) => says(`Let me see.\n\`\`\`javascript\n${code}\n\`\`\``);

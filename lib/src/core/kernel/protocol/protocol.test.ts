@@ -22,9 +22,10 @@ import {
 import { describe, expect, expectTypeOf, test } from "vitest";
 
 import { says } from "../../../../test/turns.ts";
+import { pendingEffects } from "../machine/pending-effects.ts";
 import { advance, startTurn } from "../machine/reducer.ts";
 import { codeCalls } from "../machine/respond.ts";
-import { pendingEffects, storableTurn } from "../machine/turn.ts";
+import { storableTurn } from "../machine/turn.ts";
 import { ending } from "./ending.ts";
 
 type Guessing = {

@@ -9,7 +9,7 @@ import { engine, fake, tool } from "everturn";
 import { runtime } from "everturn/runtime";
 import { sqliteStorage } from "everturn/sqlite";
 
-export type StepLine = "bare" | "path" | "handle";
+export type StepLine = "bare" | "path" | "handle" | "langGraph" | "dbos";
 export type StepCost = { readonly wall: number; readonly cpu: number; readonly written: number };
 
 /** Runs one turn of N steps. */
@@ -114,7 +114,30 @@ function writtenBytes(): number {
   }
 }
 
-const turn = await (line === "bare" ? bareTurn() : everturnTurn());
+/** The turn of another library (`durable-libraries.mjs`). */
+async function libraryTurn(name: string): Promise<Turn> {
+  const file = new URL("durable-libraries.mjs", import.meta.url).href;
+  type Task = { readonly storage: string; readonly place: string; readonly instructions: string };
+  type Open = (task: Task & { readonly noteOf: typeof noteOf }) => Promise<Turn>;
+  const libraries: { readonly [key: string]: Open } = await import(file);
+  const open = libraries[name];
+  if (open === undefined) throw new Error(`there is no library ${name}`);
+  return open({ storage, place, instructions, noteOf });
+}
+
+async function turnOf(name: string): Promise<Turn> {
+  switch (name) {
+    case "bare":
+      return bareTurn();
+    case "path":
+    case "handle":
+      return everturnTurn();
+    default:
+      return libraryTurn(name);
+  }
+}
+
+const turn = await turnOf(line);
 let turns = 0;
 
 async function measure(steps: number, times: number): Promise<StepCost> {

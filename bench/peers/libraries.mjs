@@ -5,6 +5,11 @@ import { createAnthropic } from "@ai-sdk/anthropic";
 import { createOpenAI } from "@ai-sdk/openai";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import Anthropic from "@anthropic-ai/sdk";
+import { Agent } from "@earendil-works/pi-agent-core";
+import { createModels, createProvider, Type } from "@earendil-works/pi-ai";
+import { anthropicMessagesApi } from "@earendil-works/pi-ai/api/anthropic-messages.lazy";
+import { openAICompletionsApi } from "@earendil-works/pi-ai/api/openai-completions.lazy";
+import { openAIResponsesApi } from "@earendil-works/pi-ai/api/openai-responses.lazy";
 import { isStepCount, streamText, tool } from "ai";
 import OpenAI from "openai";
 import { z } from "zod";
@@ -146,4 +151,69 @@ async function readAnthropic(client, model, history, hasTools, onDelta) {
     { role: "assistant", content: calls },
     { role: "user", content: results },
   ];
+}
+
+const piApis = {
+  chat: { name: "openai-completions", make: openAICompletionsApi },
+  responses: { name: "openai-responses", make: openAIResponsesApi },
+  anthropic: { name: "anthropic-messages", make: anthropicMessagesApi },
+};
+
+/** pi: its models for an answer, its agent for a loop. */
+export function pi(protocol) {
+  const api = piApis[protocol];
+  const auth = { apiKey: { name: "mock", resolve: async () => ({ auth: { apiKey: "k" } }) } };
+  const models = createModels();
+  models.setProvider(createProvider({ id: "mock", name: "mock", auth, models: [], api: api.make() }));
+  const limits = {
+    contextWindow: 10_000_000,
+    maxTokens: 4096,
+    cost: { input: 1, output: 1, cacheRead: 1, cacheWrite: 1 },
+  };
+  const known = new Map();
+  const modelOf = (baseURL, id) => {
+    const baseUrl = protocol === "anthropic" ? baseURL.replace(/\/v1$/u, "") : baseURL;
+    const model = {
+      id,
+      name: id,
+      api: api.name,
+      provider: "mock",
+      baseUrl,
+      reasoning: false,
+      input: ["text"],
+      ...limits,
+    };
+    if (!known.has(id)) known.set(id, model);
+    return known.get(id);
+  };
+  const adder = {
+    name: toolName,
+    label: "Add",
+    description: toolDescription,
+    parameters: Type.Object({ a: Type.Integer(), b: Type.Integer() }),
+    execute: async (_id, input) => ({ content: [{ type: "text", text: add(input) }], details: undefined }),
+  };
+  return {
+    name: "pi",
+    answer: async (baseURL, model, onDelta) => {
+      const messages = [{ role: "user", content: prompt, timestamp: Date.now() }];
+      const context = { systemPrompt: instructions, messages };
+      for await (const event of models.stream(modelOf(baseURL, model), context, { apiKey: "k", maxRetries: 0 })) {
+        if (event.type === "text_delta") onDelta(event.delta);
+        if (event.type === "error") throw new Error(event.error.errorMessage);
+      }
+    },
+    loop: async (baseURL, model, _maxTurns, onDelta) => {
+      const initialState = { systemPrompt: instructions, model: modelOf(baseURL, model), tools: [adder] };
+      const streamFn = models.streamSimple.bind(models);
+      const agent = new Agent({ initialState, streamFn, getApiKey: () => "k" });
+      agent.subscribe((event) => {
+        if (event.type !== "message_update") return;
+        const { assistantMessageEvent: update } = event;
+        if (update.type === "text_delta") onDelta(update.delta);
+      });
+      await agent.prompt(prompt);
+      if (agent.state.errorMessage) throw new Error(agent.state.errorMessage);
+    },
+  };
 }

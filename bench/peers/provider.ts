@@ -225,7 +225,7 @@ function sendJson(socket: Socket, value: object): void {
 }
 
 function respond(socket: Socket, requestLine: string, body: Buffer): void {
-  const [, path = ""] = requestLine.split(" ");
+  const path = /^\S+ ([^\s?]*)/.exec(requestLine)?.[1] ?? "";
   if (path === "/stats") return sendJson(socket, statistics);
   if (path === "/go") {
     startPaced(waiting);

@@ -39,6 +39,7 @@ const names: { readonly [phase: string]: string } = {
   loop100: "a turn of a tool loop, T = 100",
   loop1000: "a turn of a tool loop, T = 1,000",
   paced500: "a delta of 500 paced streams",
+  paced2000: "a delta of 2,000 paced streams",
 };
 
 export function report({ started, rounds, versions, memory, durable }: Run): string {
@@ -150,7 +151,7 @@ export function guardedRatios(
   for (const { storage, line, steps } of unique(
     durable.map(({ storage, line, steps }) => ({ storage, line, steps })),
   )) {
-    if (line === "two bare commits") continue;
+    if (!line.startsWith("Everturn")) continue;
     const wall = (wanted: string) =>
       durable
         .filter((sample) => sample.storage === storage && sample.line === wanted && sample.steps === steps)

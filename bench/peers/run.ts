@@ -4,7 +4,7 @@
 //
 //   --rounds 3     interleaved rounds          --only memory|durable    one of the two tables
 //   --no-install   the folder of the last run is used, with the package of the last run
-//   --lines raw,everturn                       some of the contenders    --phases delta,request,loop100,loop1000,paced500
+//   --lines raw,everturn                       some of the contenders    --phases delta,request,loop100,loop1000,paced500,paced2000
 //   --record       the ratios of this run become the recorded ones
 //   --no-write     only prints
 
@@ -27,8 +27,8 @@ const { values: options } = parseArgs({
   options: {
     rounds: { type: "string", default: "3" },
     only: { type: "string" },
-    lines: { type: "string", default: "raw,everturn,officialSdk,aiSdk" },
-    phases: { type: "string", default: "delta,request,loop100,loop1000,paced500" },
+    lines: { type: "string", default: "raw,everturn,officialSdk,aiSdk,pi" },
+    phases: { type: "string", default: "delta,request,loop100,loop1000,paced500,paced2000" },
     "no-install": { type: "boolean", default: false },
     "no-write": { type: "boolean", default: false },
     record: { type: "boolean", default: false },
@@ -40,7 +40,16 @@ const versions = {
   "@ai-sdk/openai": "4.0.114",
   "@ai-sdk/openai-compatible": "3.0.90",
   "@anthropic-ai/sdk": "1.8.0",
+  "@dbos-inc/dbos-sdk": "5.3.0",
+  "@earendil-works/pi-agent-core": "0.87.1",
+  "@earendil-works/pi-ai": "0.87.1",
+  "@langchain/core": "1.2.13",
+  "@langchain/langgraph": "1.4.18",
+  "@langchain/langgraph-checkpoint-postgres": "1.0.5",
+  "@langchain/langgraph-checkpoint-sqlite": "1.0.4",
   ai: "7.0.169",
+  "better-sqlite3": "13.0.3",
+  langchain: "1.5.14",
   libsql: "0.5.29",
   node: "24.21.0",
   openai: "7.53.0",
@@ -48,8 +57,11 @@ const versions = {
   zod: "4.6.7",
 };
 
+/** Versions that other packages of the run ask for, where the registry does not have the ones that they name. */
+const overrides = { "@langchain/protocol": "0.0.19", "better-sqlite3": "13.0.3" };
+
 const protocols = ["chat", "responses", "anthropic"];
-const paced = { type: "paced", streams: 500, count: 40, ms: 100 } as const;
+const paced = (streams: number) => ({ type: "paced", streams, count: 40, ms: 100 }) as const;
 
 type Phase = { readonly command: Command; readonly warmUp: Command; readonly protocols: readonly string[] };
 
@@ -60,7 +72,8 @@ const phases: { readonly [name: string]: Phase } = {
   request: { command: deltas(1, 500), warmUp: deltas(1, 4000), protocols },
   loop100: { command: loop(100, 2), warmUp: loop(100, 12), protocols },
   loop1000: { command: loop(1000, 1), warmUp: loop(100, 5), protocols },
-  paced500: { command: paced, warmUp: paced, protocols: ["chat", "anthropic"] },
+  paced500: { command: paced(500), warmUp: paced(500), protocols: ["chat", "anthropic"] },
+  paced2000: { command: paced(2000), warmUp: paced(2000), protocols: ["chat", "anthropic"] },
 };
 
 const folder = join(tmpdir(), "everturn-bench-peers");
@@ -84,11 +97,12 @@ async function install(): Promise<void> {
   mkdirSync(folder, { recursive: true });
   const { path } = await pack(folder);
   const dependencies = { ...versions, everturn: `file:${path}` };
-  writeFileSync(join(folder, "package.json"), JSON.stringify({ private: true, type: "module", dependencies }));
+  const manifest = JSON.stringify({ private: true, type: "module", dependencies, overrides });
+  writeFileSync(join(folder, "package.json"), manifest);
   // npm would keep the package of an earlier run: packages of one version have one file name.
-  const quiet = ["--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error"];
+  const quiet = ["--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error", "--legacy-peer-deps"];
   execFileSync("npm", ["uninstall", ...quiet, "everturn"], { cwd: folder, stdio: "inherit" });
-  writeFileSync(join(folder, "package.json"), JSON.stringify({ private: true, type: "module", dependencies }));
+  writeFileSync(join(folder, "package.json"), manifest);
   execFileSync("npm", ["install", ...quiet], { cwd: folder, stdio: "inherit" });
   for (const file of readdirSync(import.meta.dirname)) cpSync(join(import.meta.dirname, file), join(folder, file));
 }

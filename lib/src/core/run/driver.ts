@@ -14,7 +14,8 @@
 //
 //   One iteration:
 //     1. commit    the sink stores the transition, the journal item that caused it and its events, then publishes the
-//                  events
+//                  events. It may replace the item instead (`Replaced`): the kernel then applies the other item to the
+//                  turn before
 //     2. order     the journal starts the pending effects that have no recorded response; `order` returns at once
 //     3. next      wait for the next journal item, the only wait of the loop: on replay recorded items, then new ones
 //                  as effects settle
@@ -76,7 +77,12 @@ export async function drive({ config, input, journal, sink, perform, eventsOf }:
   let item: JournalItem | null = null;
   let transition = startTurn(config, input);
   for (;;) {
-    await sink.commit(transition, eventsOf(item, before, transition), item);
+    const committed = await sink.commit(transition, eventsOf(item, before, transition), item);
+    if (typeof committed === "object" && before !== null) {
+      item = committed.item;
+      transition = applyItem(config, before, item);
+      continue;
+    }
     const { turn } = transition;
     if (turn.phase.type === "ended") return turn;
     if (before === null || !isSameBatch(before, turn)) {

@@ -27,5 +27,14 @@ export { isPair, messagesOf, planRun } from "./plan/plan.ts";
 
 // ports
 export { emptyInbox } from "./ports/memory-ports.ts";
-export type { CancellableJournal, Committed, Inbox, JournalItem, LiveOrigin, Ports, Scope } from "./ports/ports.ts";
+export type {
+  CancellableJournal,
+  Committed,
+  Inbox,
+  JournalItem,
+  LiveOrigin,
+  Ports,
+  Replaced,
+  Scope,
+} from "./ports/ports.ts";
 export { memoryScope } from "./ports/ports.ts";

@@ -4,7 +4,7 @@
 import type { Transition } from "../kernel/internal.ts";
 import type { TurnEvent } from "../model/internal.ts";
 import type { RunPlan } from "./plan/plan.ts";
-import type { Committed, JournalItem, LiveOrigin, Ports, Sink } from "./ports/ports.ts";
+import type { Committed, JournalItem, LiveOrigin, Ports, Replaced, Sink } from "./ports/ports.ts";
 import type { RunSpans } from "./run-spans.ts";
 import type { TransitionEvents } from "./transition-events.ts";
 
@@ -40,9 +40,14 @@ export class RunSink implements Sink {
     return this.#ports.sink.live(events, of);
   }
 
-  async commit(transition: Transition, events: readonly TurnEvent[], item: JournalItem | null): Promise<Committed> {
+  async commit(
+    transition: Transition,
+    events: readonly TurnEvent[],
+    item: JournalItem | null,
+  ): Promise<Committed | Replaced> {
     this.#hasEmitted ||= events.length > 0;
     const committed = await this.#ports.sink.commit(transition, events, item);
+    if (typeof committed === "object") return committed;
     this.#spans.commit(transition, item, committed);
     // Hooks run once for a step and for a turn: not for one that is replayed.
     if (committed === "replayed") return committed;

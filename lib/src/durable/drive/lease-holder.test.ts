@@ -250,7 +250,8 @@ test.each([false, true])(
     const pause = gate();
     const ends = ({ puts }: Batch) => puts.some(({ table, value }) => table === "turns" && value.includes('"ended"'));
     const sessions = world.process(of, {
-      holdsRead: (queries) => (queries.some(({ table }) => table === "inboxes") ? ending.wait() : null),
+      // The read of the commit that ends the turn, and not that of the checkpoint before it.
+      holdsRead: ([first]) => (first?.table === "inboxes" ? ending.wait() : null),
       holds: ({ batch }) => (ends(batch) ? pause.wait() : null),
       refuses: ({ batch }) => (isRenewal(batch) ? new RuntimeError("storage_failed", { message: "lost" }) : null),
     });
@@ -277,7 +278,7 @@ describe("a released lease is not claimed again", () => {
     const inbox = gate();
     const first = world.process(of, {
       // The read of a checkpoint, and not that of `steer`.
-      holdsRead: (queries) => (queries.every(({ table }) => table === "inbox") ? inbox.wait() : null),
+      holdsRead: ([query]) => (query?.table === "inbox" ? inbox.wait() : null),
     });
     const turn = await first.start("hi", { id: "s1" });
     await inbox.reached;

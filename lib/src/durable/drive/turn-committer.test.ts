@@ -72,7 +72,8 @@ test("a tool result is written alone if the commit that merges it with its check
   let failures = 0;
   const first = world.process(of, {
     holdsRead: (queries) => {
-      if (queries.length === 1 && queries[0]?.table === "inbox") return inbox.wait();
+      // The read of the checkpoint, and not that of the commit that delivers the input.
+      if (queries[1]?.table === "inboxes") return inbox.wait();
       if (failures > 0 || !queries.some(({ table }) => table === "accepted")) return null;
       failures += 1;
       throw new RuntimeError("storage_failed", { message: "a read failed" });
@@ -89,6 +90,55 @@ test("a tool result is written alone if the commit that merges it with its check
   expect((await second.attach("s1", turn.turnId).result).text).toBe("Done.");
   expect(pay.runs).toHaveLength(1);
   expect(await talk(second)).toEqual(["user hi", "assistant ", "tool pay: ok", "user more", "assistant Done."]);
+});
+
+describe("the checkpoint after a step", () => {
+  /** Asks for the tool in the first three steps. */
+  const threeSteps = () =>
+    thinker(({ messages }) => {
+      const done = messages.filter(({ role }) => role === "tool").length;
+      return done < 3 ? [call("pay", {}, `c${done}`)] : says("Done.");
+    });
+
+  test("reads the inbox in the first step, and later only if input has arrived", async () => {
+    const world = new World();
+    const reads: string[] = [];
+    const sessions = world.process(world.engine(threeSteps(), { tools: [counting("pay").tool] }), {
+      holdsRead: (queries) => {
+        if (queries[0]?.table === "inbox") reads.push(queries.map(({ table }) => table).join());
+        return null;
+      },
+    });
+    const { result } = await sessions.start("hi", { id: "s1" });
+    expect((await result).text).toBe("Done.");
+    // The second one is that of the checkpoint before the completion.
+    expect(reads).toEqual(["inbox,inboxes", "inbox,inboxes"]);
+  });
+
+  test.each([1, 2])("delivers input of another process that arrives during step %i, once", async (step) => {
+    const world = new World();
+    const running = gate();
+    const pay = counting("pay", {
+      handler: async () => {
+        if (pay.runs.length === step) await running.wait();
+        return "ok";
+      },
+    });
+    const of = world.engine(threeSteps(), { tools: [pay.tool] });
+    const turn = await world.process(of).start("hi", { id: "s1" });
+    await running.reached;
+    const steered = await world.process(of, { drive: false }).steer("s1", "more", { id: "i1" });
+    running.open();
+    expect((await turn.result).text).toBe("Done.");
+    expect(steered.turnId).toBe(turn.turnId);
+    const steps = [1, 2, 3].flatMap((index) => ["assistant ", "tool ok", ...(index === step ? ["user more"] : [])]);
+    expect(await talk(world.process(of))).toEqual(["user hi", ...steps, "assistant Done."]);
+    expect(pay.runs).toHaveLength(3);
+    expect((await world.rows("inbox")).length).toBe(0);
+    // Three replies with a call, three results, three checkpoints, the answer, and the checkpoint before its end.
+    const ordinals = (await world.rows("journal")).map(({ key }) => key.at(-1));
+    expect(ordinals).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
+  });
 });
 
 describe("start marks", () => {

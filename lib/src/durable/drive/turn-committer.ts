@@ -34,8 +34,10 @@
 //
 // Merged checkpoints
 //   The result of the last tool of a step and the checkpoint after it are one batch: the rows of the result are held in
-//   memory (`#held`) until the checkpoint is answered, which takes one read of the inbox. If the loop stops in between,
-//   `flush` writes the held item alone. The result is a batch of its own in two cases:
+//   memory (`#held`) until the checkpoint is answered. If the loop stops in between, `flush` writes the held item alone.
+//   The answer takes one read of the inbox in the first step; later ones are assumed to find nothing, and the batch
+//   checks that no input has arrived since (`claim-inputs.ts`). If the check refuses the batch, the inbox is claimed and
+//   the loop applies the answer with the input instead (`Replaced`). The result is a batch of its own in two cases:
 //     - the checkpoint or the end of the step calls a function of the program (`haltWhen`, `onCheckpoint`, step hooks),
 //       which must see only committed results;
 //     - the turn is handed over: it stops after this commit, or after those of further results that this process holds.
@@ -76,14 +78,23 @@
 //   6. An input is settled in the batch that records its delivery, or in the one that makes it the next turn: never
 //      lost, never delivered twice.
 
-import type { Effect, EffectResponse, ToolReturned, ToolWaits, Transition, Turn } from "../../core/kernel/internal.ts";
+import type {
+  AskCheckpoint,
+  CheckpointDelivery,
+  Effect,
+  EffectResponse,
+  ToolReturned,
+  ToolWaits,
+  Transition,
+  Turn,
+} from "../../core/kernel/internal.ts";
 import type { TurnEvent } from "../../core/model/internal.ts";
-import type { Committed, JournalItem, LiveOrigin, Ports } from "../../core/run/internal.ts";
+import type { Committed, JournalItem, LiveOrigin, Ports, Replaced } from "../../core/run/internal.ts";
 import type { Changes } from "../rows/batch.ts";
 import type { Lease } from "../rows/lease.ts";
 import type { SessionKey } from "../rows/session-key.ts";
 import type { SessionChange, StoredSession } from "../rows/session-write.ts";
-import type { Key, Put, Removal } from "../rows/storage.ts";
+import type { Check, Key, Put, Removal } from "../rows/storage.ts";
 import type { TableName } from "../rows/tables.ts";
 import type { JournalRow, StoredEvent, TurnProgress, TurnStart } from "../rows/values.ts";
 import type { RuntimeContext } from "./context.ts";
@@ -91,12 +102,13 @@ import type { DrivenTurn } from "./driven-turn.ts";
 import type { Commit } from "./final-commit.ts";
 import type { FencedWrite } from "./lease-holder.ts";
 
+import { checkpointDelivered } from "../../core/kernel/internal.ts";
 import { exactSum, RuntimeError } from "../../core/model/internal.ts";
 import { isPlainObject } from "../../core/model/parse/reading.ts";
 import { Channel } from "../read/hub.ts";
 import { merge, noChanges, putting } from "../rows/batch.ts";
 import { sha256 } from "../rows/digest.ts";
-import { settleInputs } from "../rows/inbox.ts";
+import { deliveryOf, settleInputs } from "../rows/inbox.ts";
 import { journalPut } from "../rows/journal-rows.ts";
 import { leasePut, nextLease, releasePut } from "../rows/lease.ts";
 import { ledgerPuts } from "../rows/ledger.ts";
@@ -105,7 +117,7 @@ import { keyOf, nameOf, turnKey } from "../rows/session-key.ts";
 import { framePuts, writeSession } from "../rows/session-write.ts";
 import { eventsOfItem, eventsOfStart, ofTurn, turnStartedByInput } from "../rows/turn-events.ts";
 import { childUsage } from "./children.ts";
-import { claimInputs } from "./claim-inputs.ts";
+import { InboxClaims } from "./claim-inputs.ts";
 import { discardedPuts, itemsLeftBefore } from "./discarded-texts.ts";
 import { EffectRecords } from "./effect-records.ts";
 import { EffectTimes } from "./effect-times.ts";
@@ -158,6 +170,9 @@ export class TurnCommitter {
   readonly #isEnding: boolean;
   /** The newest frame of the turn. */
   #frame: string | null;
+  readonly #inbox: InboxClaims;
+  /** The effect of the checkpoint that was answered without a read of the inbox and is not committed yet. */
+  #assumedEmpty: string | null = null;
   /** An earlier holder may have left pieces, which the first commit removes. */
   #mayHavePieces: boolean;
   /** Attempts that were thrown away since the last commit. */
@@ -178,6 +193,7 @@ export class TurnCommitter {
     this.#turn = id;
     this.#start = start;
     this.holder = new LeaseHolder(context, stored.key, lease);
+    this.#inbox = new InboxClaims(context.storage, this.holder, id);
     this.#times = new EffectTimes(context.clock);
     this.#rollup = new TurnRollup(
       {
@@ -227,7 +243,7 @@ export class TurnCommitter {
       journal: this.journal,
       scope: this.records,
       accepted: true,
-      inbox: { claim: () => this.orStop(claimInputs(this.#context.storage, this.holder, this.#turn)) },
+      inbox: { claim: (checkpoint) => this.#claim(checkpoint) },
       sink: {
         live: (events, of) => this.#live(events, of),
         commit: (transition, reported, item) =>
@@ -254,8 +270,13 @@ export class TurnCommitter {
   // Commits.
 
   /** Commits an accepted item, or holds it for the checkpoint that follows. */
-  async #commit(transition: Transition, reported: readonly TurnEvent[], item: JournalItem): Promise<Committed> {
+  async #commit(
+    transition: Transition,
+    reported: readonly TurnEvent[],
+    item: JournalItem,
+  ): Promise<Committed | Replaced> {
     const { turn } = transition;
+    const frameBefore = this.#frame;
     const frame = this.#newFrame(turn);
     if (this.journal.replayed !== null) return "replayed";
     const held = this.#held;
@@ -284,12 +305,17 @@ export class TurnCommitter {
       this.#held = { ordinal, rows, events, turn };
       return "held";
     }
-    await this.#write(async (now) => {
-      const also = merge(rows, await this.#delivered(item));
+    const emptyCheck = this.#emptyCheckOf(item);
+    const isWritten = await this.#write(async (now) => {
+      const also = merge(rows, await this.#delivered(item), checking(emptyCheck));
       return ended
         ? this.#ending(turn, reported, ordinal, events, also, now)
         : this.#advancing(turn, ordinal, events, also, now);
-    });
+    }, emptyCheck !== null);
+    if (!isWritten) {
+      this.#frame = frameBefore;
+      return { item: await this.#claimedInstead(item) };
+    }
     // Cleared after the write: if the write fails, `flush` can still write the held item alone.
     this.#held = null;
     if (this.draining && !ended && !this.hasRunningTools()) this.handOver();
@@ -302,6 +328,31 @@ export class TurnCommitter {
     if (id === this.#frame) return [];
     this.#frame = id;
     return framePuts(this.#key, contextWindow);
+  }
+
+  /** Answers a checkpoint with input, or assumes that there is none (`claim-inputs.ts`). */
+  async #claim({ id, checkpoint }: AskCheckpoint): Promise<CheckpointDelivery> {
+    const { emptyCheck } = this.#inbox;
+    // Before the completion of the turn the inbox is read: input that is assumed away there would start another turn.
+    // The transition of a protocol of one's own is not repeated.
+    if (emptyCheck === null || checkpoint !== "after_work" || this.final.hasOwnProtocol)
+      return this.orStop(this.#inbox.claim());
+    this.#assumedEmpty = id;
+    return deliveryOf(this.#turn, []);
+  }
+
+  /** The check that the inbox is still empty, if the item answers a checkpoint by that assumption. */
+  #emptyCheckOf(item: JournalItem): Check | null {
+    if (item.type !== "response" || item.response.id !== this.#assumedEmpty) return null;
+    this.#assumedEmpty = null;
+    return this.#inbox.emptyCheck;
+  }
+
+  /** The answer to the same checkpoint, with the input that has arrived. */
+  async #claimedInstead(item: JournalItem): Promise<JournalItem> {
+    if (item.type !== "response") throw new Error(`an item ${item.type} answers no checkpoint`);
+    const delivery = await this.orStop(this.#inbox.claim());
+    return { type: "response", response: checkpointDelivered(item.response.id, delivery) };
   }
 
   /** Writes the held item alone. Called when the loop stops before the checkpoint is answered. */
@@ -422,13 +473,14 @@ export class TurnCommitter {
   /**
    * Settle, commit, publish, as one batch (steps 1 to 5 of the header). `build` is called again if an inbox check
    * refuses the batch, which means that input arrived or was withdrawn between its reads and the write. Any other
-   * refused check is a conflict and stops the turn.
+   * refused check is a conflict and stops the turn. `assumesEmpty`: returns false instead if input has arrived; nothing
+   * is written then.
    */
-  #write(build: (now: number) => Promise<Commit>): Promise<void> {
-    return this.#inOrder(() => this.#writeCommit(build));
+  #write(build: (now: number) => Promise<Commit>, assumesEmpty = false): Promise<boolean> {
+    return this.#inOrder(() => this.#writeCommit(build, assumesEmpty));
   }
 
-  async #writeCommit(build: (now: number) => Promise<Commit>): Promise<void> {
+  async #writeCommit(build: (now: number) => Promise<Commit>, assumesEmpty: boolean): Promise<boolean> {
     const { pieces, clock, histories } = this.#context;
     const hadPieces = await pieces.settle(this.at);
     const removals: readonly Removal[] = hadPieces || this.#mayHavePieces ? [{ table: "pieces", prefix: this.at }] : [];
@@ -450,6 +502,7 @@ export class TurnCommitter {
       if (!written.ok) {
         const { table } = written.check;
         if (table === "slots") this.final.refusedSlots += 1;
+        if (assumesEmpty && table === "inboxes") return false;
         if (table === "inboxes" || table === "inbox" || table === "slots") continue;
         throw this.#conflict(table);
       }
@@ -462,7 +515,7 @@ export class TurnCommitter {
       if (history !== undefined) histories.keep(nameOf(this.#key), history);
       this.channel.publish(write.events);
       this.final.written(commit, before, write, following(this.holder.lease));
-      return;
+      return true;
     }
   }
 
@@ -602,6 +655,10 @@ type HeldItem = {
   readonly events: readonly StoredEvent[];
   readonly turn: Turn;
 };
+
+function checking(check: Check | null): Changes {
+  return check === null ? noChanges : { ...noChanges, checks: [check] };
+}
 
 /** Returns whether the only effect that the turn awaits is the checkpoint after the work of a step. */
 function awaitsCheckpoint(turn: Turn): boolean {

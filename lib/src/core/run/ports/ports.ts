@@ -69,7 +69,7 @@ export type Sink = {
     transition: Transition,
     events: readonly TurnEvent[],
     item: JournalItem | null,
-  ) => Committed | Promise<Committed>;
+  ) => Committed | Replaced | Promise<Committed | Replaced>;
 };
 
 /**
@@ -78,6 +78,12 @@ export type Sink = {
  * again.
  */
 export type Committed = "fresh" | "held" | "replayed" | "unrecorded";
+
+/**
+ * The transition was not stored: the item that caused it was based on something that has changed meanwhile, such as an
+ * empty inbox. The driver applies this item instead, to the same turn. The item answers the same effect.
+ */
+export type Replaced = { readonly item: JournalItem };
 
 /**
  * The effect and the attempt that a live event belongs to. Events of a higher attempt supersede those of lower ones

@@ -3,7 +3,7 @@
 
 import type { HostStorage, Runtime } from "everturn/runtime";
 
-import { engine, fake } from "everturn";
+import { engine, fake, tool } from "everturn";
 import { inspection } from "everturn/http";
 import { runtime } from "everturn/runtime";
 import { expect } from "vitest";
@@ -54,6 +54,34 @@ export const searchCases: readonly SearchCase[] = [
       expect(await placesOf(sessions, "gern")).toEqual(["s1 3", "s1 1", "s2 1"]);
       expect(await inspection(sessions.source).search("gern", { limit: 1 })).toHaveLength(1);
       expect(await placesOf(sessions, "invoice paid")).toEqual([]);
+    },
+  },
+  {
+    name: "finds messages by the names of the tools that they call, also beside a long text",
+    run: async (host) => {
+      const find = tool({
+        name: "find_order",
+        description: "Finds an order.",
+        schema: { type: "object" },
+        handler: () => "x",
+      });
+      const scripts = [
+        [
+          { type: "text", text: `I look. ${"straw ".repeat(30_000)}` },
+          { type: "tool_call", name: "find_order", arguments: {} },
+        ],
+        [{ type: "text", text: "Done." }],
+      ] as const;
+      const of = engine({ adapter: fake({ scripts }), model: "fake:m", tools: [find] });
+      const sessions = runtime({ host: await host.open({ search: true }), engines: { default: of }, live: false });
+      await (
+        await sessions.start("Where is it?", { id: "s1" })
+      ).result;
+      expect(await placesOf(sessions, "find_order")).toEqual(["s1 1"]);
+      expect(await placesOf(sessions, "find_ord")).toEqual(["s1 1"]);
+      const [{ excerpt = "", matches = [] } = {}] = await inspection(sessions.source).search("find_order");
+      expect(matches.map(([from, until]) => excerpt.slice(from, until))).toEqual(["find", "order"]);
+      expect(await placesOf(sessions, "find_invoice")).toEqual([]);
     },
   },
   {

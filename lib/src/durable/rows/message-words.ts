@@ -41,7 +41,8 @@ export function largeTextsOf(value: string): readonly string[] {
 }
 
 /**
- * The words of a row of `entries`, of the first `maxIndexedLength` characters of its texts. `largeText` returns the
+ * The words of a row of `entries`, of the first `maxIndexedLength` characters of the names of the tools that it calls and
+ * of its texts. `largeText` returns the
  * beginning of a large text by its digest. `null`: a large text is missing. A value that cannot be read has no words.
  */
 export function wordsOfEntry(
@@ -61,10 +62,19 @@ export function wordsOfEntry(
     } else {
       stored = JSON.parse(value);
     }
-    return foldedWords(contentText(fieldOf(fieldOf(stored, "data"), "content")).slice(0, maxIndexedLength));
+    const message = fieldOf(stored, "data");
+    const text = [...toolNames(fieldOf(message, "toolCalls")), contentText(fieldOf(message, "content"))].join(" ");
+    return foldedWords(text.slice(0, maxIndexedLength));
   } catch {
     return [];
   }
+}
+
+/** The names of the tools that a message calls. */
+function toolNames(calls: Json): readonly string[] {
+  return isJsonArray(calls)
+    ? calls.map((call) => fieldOf(call, "name")).filter((name) => typeof name === "string")
+    : [];
 }
 
 /** The content of a message, or the texts of its parts. */

@@ -94,7 +94,8 @@ export type Inspection = {
    */
   readonly overview: (options?: OverviewOptions) => Promise<Overview>;
   /**
-   * Finds messages that contain all words of a text, of the most recently changed sessions first. The last word may be
+   * Finds messages that contain all words of a text, in their own texts and in the names of the tools that they call, of
+   * the most recently changed sessions first. The last word may be
    * the beginning of a word; case and diacritics are ignored. Rejects with `not_found` if the storage cannot search
    * (`canSearch`).
    */

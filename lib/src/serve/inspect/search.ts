@@ -1,4 +1,4 @@
-// `search`: finds messages by words. The storage has the index (`HostStorage.search`); this file splits the query into
+// `search`: finds messages by words of their texts and by the names of the tools that they call. The storage has the index (`HostStorage.search`); this file splits the query into
 // words, reads the messages that were found, and shows the text around the match.
 //
 // Some texts cannot be found, and a search does not tell whether they contain its words: texts of exceptions of tools,
@@ -108,7 +108,8 @@ function isRaised(message: Message): boolean {
  * not recognise a part of a number.
  */
 function excerptOf(message: Message, words: readonly string[]): Pick<SearchHit, "excerpt" | "matches"> | null {
-  const whole = textsIn(message).join(" ").slice(0, maxIndexedLength);
+  const names = message.role === "assistant" ? message.toolCalls.map(({ name }) => name) : [];
+  const whole = [textsIn(message).join(" ").slice(0, maxIndexedLength), ...names].join(" ").trim();
   const text = redacted(whole, "message");
   if (text !== whole && !containsAll(text, words)) return null;
   const last = words.at(-1) ?? "";

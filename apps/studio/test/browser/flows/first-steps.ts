@@ -29,6 +29,34 @@ export const firstStepFlows: readonly Flow[] = [
     },
   },
   {
+    name: "search finds a session by a tool that it has called, by a tool that waits, and by its id",
+    run: async ({ open, start }) => {
+      const { page } = await open("", await start({ database: "by-tool.db" }));
+      const id = await startScenario(page, "Approval");
+      await button(talk(page), /^Approve$/).waitFor();
+      for (const [text, group] of [
+        ["find_order", "Messages"],
+        ["issue_refund", "Sessions"],
+        [id, "Sessions"],
+      ] as const) {
+        await page.keyboard.press("Control+k");
+        await page.getByRole("combobox").fill(text);
+        const found = page.locator(".palette-list > div", { hasText: group }).getByRole("option").first();
+        await found.waitFor({ timeout: 5000 });
+        await found.click();
+        await page.waitForURL((url) => url.pathname.endsWith(`/s/${encodeURIComponent(id)}`));
+      }
+      const find = page.getByLabel(/^Find sessions/);
+      for (const text of ["issue_refund", id]) {
+        await find.fill(text);
+        await page.locator(".list-row").first().waitFor();
+        check((await page.locator(".list-row").count()) === 1, `the list does not find ${text}`);
+      }
+      await find.fill("no_such_tool");
+      await page.locator(".list-row").waitFor({ state: "detached" });
+    },
+  },
+  {
     name: "the palette finds a session that is not among the newest by its id",
     run: async ({ open, start }) => {
       const server = await start({ database: "by-id.db" });

@@ -8,8 +8,9 @@
 //                           file is compacted (VACUUM)
 //   `<prefix>search_state`  one row: up to which key the messages that existed when the index was created are indexed
 //
-// The text of a message is its content, or the texts of the parts of its content; the first 20,000 characters of it are
-// indexed. A value that is no JSON has none: the triggers cannot fail a commit. Large texts (`large-values.ts`) are
+// The text of a message is the names of the tools that it calls and its content, or the texts of the parts of its
+// content; the first 20,000 characters of it are indexed. Triggers of a release that left the names out are replaced;
+// messages that were indexed before are found by their content alone. A value that is no JSON has none: the triggers cannot fail a commit. Large texts (`large-values.ts`) are
 // rows of `large`, which a batch writes before the rows that refer to them.
 //
 // Invariants
@@ -40,14 +41,25 @@ export class SearchIndex {
     this.#database = database;
     this.#prefix = prefix;
     const exists = database.prepare("SELECT 1 FROM sqlite_master WHERE name = ?").get(`${prefix}search_state`);
-    if (exists !== undefined || readOnly) return;
+    if (readOnly || (exists !== undefined && this.#hasTriggers())) return;
     inTransaction(
       database,
       () => database.exec("BEGIN IMMEDIATE"),
       () => {
+        for (const name of ["search_insert", "search_update"]) {
+          database.exec(`DROP TRIGGER IF EXISTS ${this.#name(name)}`);
+        }
         for (const sql of this.#schema()) database.exec(sql);
       },
     );
+  }
+
+  /** Whether the triggers index what this release indexes. */
+  #hasTriggers(): boolean {
+    const trigger = this.#database
+      .prepare("SELECT sql FROM sqlite_master WHERE name = ?")
+      .get(`${this.#prefix}search_insert`);
+    return String(field(trigger, "sql")).includes("toolCalls");
   }
 
   #schema(): readonly string[] {
@@ -133,13 +145,15 @@ export class SearchIndex {
     // U+0000 would end the text.
     const withoutNul = `replace(${text}, '\\u0000', ' ')`;
     const valid = `CASE WHEN json_valid(${withoutNul}) THEN ${withoutNul} WHEN json_valid(${text}) THEN ${text} ELSE '{}' END`;
-    const content = `CASE WHEN ${isLarge} THEN '$.data.data.content' ELSE '$.data.content' END`;
+    const place = (name: string) => `CASE WHEN ${isLarge} THEN '$.data.data.${name}' ELSE '$.data.${name}' END`;
+    const content = place("content");
+    const tools = `(SELECT group_concat(json_extract(c.value, '$.name'), ' ') FROM json_each(${valid}, ${place("toolCalls")}) c WHERE c.type = 'object')`;
     const parts = `SELECT group_concat(json_extract(p.value, '$.text'), ' ') FROM json_each(${valid}, ${content}) p WHERE p.type = 'object'`;
     const small = `CASE json_type(${valid}, ${content}) WHEN 'text' THEN json_extract(${valid}, ${content}) ELSE (${parts}) END`;
     const path = "r.value, '$.path";
     const isText = `json_extract(${path}[1]') = 'content' AND (json_array_length(${path}') = 2 OR (json_array_length(${path}') = 4 AND json_extract(${path}[3]') = 'text'))`;
     const large = `(SELECT group_concat(substr(l."value", 1, ${maxTextLength}), ' ') FROM json_each(${valid}, '$.references') r JOIN ${this.#name("large")} l ON l."tenant" = ${row}."tenant" AND l."session" = ${row}."session" AND l."digest" = json_extract(r.value, '$.digest') WHERE ${isText})`;
-    return `substr(coalesce(${small}, '') || ' ' || coalesce(${large}, ''), 1, ${maxTextLength})`;
+    return `substr(coalesce(${tools}, '') || ' ' || coalesce(${small}, '') || ' ' || coalesce(${large}, ''), 1, ${maxTextLength})`;
   }
 
   #name(table: string): string {

@@ -108,6 +108,7 @@ import { work } from "./work/work.ts";
 /** The parts of a runtime that inspection needs. */
 type InspectedSource = Pick<RuntimeOptions, "host" | "engines" | "clock"> & {
   readonly owner: () => string;
+  readonly places: () => number | null;
   readonly tenant: string;
 };
 
@@ -495,7 +496,7 @@ export function runtime(options: RuntimeOptions): Runtime {
   const turns = new ActiveTurns(context, drives);
   return runtimeOf(
     { ...context, turns, tenant: "", limitKey: null, caller: null, actor: null, drives },
-    { host: options.host, engines, clock, owner: context.owner },
+    { host: options.host, engines, clock, owner: context.owner, places: () => turns.workerPlaces },
   );
 }
 

@@ -1,4 +1,5 @@
-// The processes that drive turns, and the sessions that each of them holds.
+// The processes that drive turns, and the sessions that each of them holds. The server that answers knows whether it runs
+// a worker, so it is listed while it is idle, too. Nothing is stored about other processes that are idle.
 
 import type { ReactNode } from "react";
 
@@ -22,8 +23,11 @@ export function Workers(): ReactNode {
     <section className="panel">
       <h2>Workers</h2>
       {error !== null && <p className="bad">The workers could not be read: {error.message}</p>}
-      {data !== null && data.length === 0 && (
-        <p className="muted">No worker drives a turn now. A process is listed here while it holds the lease of one.</p>
+      {data !== null && (
+        <p className="muted">
+          {data.every(({ turns }) => turns === 0) && "No process drives a turn now. "}
+          Other processes than this server are listed while they hold the lease of a turn, and not while they are idle.
+        </p>
       )}
       {queue !== null && (
         <p className={queue.turns === 0 ? "muted" : "queue"}>
@@ -35,13 +39,14 @@ export function Workers(): ReactNode {
           )}
         </p>
       )}
-      {data?.map(({ owner, self, turns, leases }) => (
+      {data?.map(({ owner, self, turns, places, leases }) => (
         <details key={owner} className="worker">
           <summary>
             <span className="mono">{owner}</span>
             {self && <span className="tag">this server</span>}
             <span className="spacer" />
-            <span className="tnum">{turns === 1 ? "1 turn" : `${count(turns)} turns`}</span>
+            {turns === 0 && <span className="tag">idle</span>}
+            <span className="tnum">{turnsText(turns, places)}</span>
           </summary>
           <ul>
             {leases.map(({ tenant, sessionId, turnId, expiresAt, since, tookOverFrom }) => (
@@ -72,4 +77,10 @@ export function Workers(): ReactNode {
       ))}
     </section>
   );
+}
+
+/** `2 turns`; with the number of places, if it is known: `2 of 16 turns`. */
+function turnsText(turns: number, places: number | null): string {
+  if (places !== null) return `${count(turns)} of ${count(places)} turns`;
+  return turns === 1 ? "1 turn" : `${count(turns)} turns`;
 }

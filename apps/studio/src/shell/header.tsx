@@ -2,6 +2,7 @@
 // keyboard help).
 
 import type { Route } from "../route.ts";
+import type { WorkerView } from "everturn/advanced";
 import type { ReactNode } from "react";
 
 import { useCallback, useState } from "react";
@@ -108,8 +109,7 @@ function HostState(): ReactNode {
     live: true,
   });
   const storage = server.storage ?? (server.durability === "durable" ? "durable" : "in memory");
-  const count = workers.data === null || !server.operator ? null : workers.data.length;
-  const text = count === null ? storage : `${storage} · ${activeText(count)}`;
+  const text = workers.data === null || !server.operator ? storage : `${storage} · ${workersText(workers.data)}`;
   const isLost = !useOnline();
   return (
     <span className="host" title={`Everturn ${server.version}`} role="status">
@@ -119,11 +119,9 @@ function HostState(): ReactNode {
   );
 }
 
-/**
- * The number of processes that hold the lease of an open turn. Nothing is stored about a process that drives none, so
- * idle ones are not counted.
- */
-function activeText(count: number): string {
-  if (count === 0) return "no active worker";
+/** The number of processes that hold the lease of an open turn, or that this server is an idle worker. */
+function workersText(workers: readonly WorkerView[]): string {
+  const count = workers.filter(({ turns }) => turns > 0).length;
+  if (count === 0) return workers.length > 0 ? "1 idle worker" : "no active worker";
   return count === 1 ? "1 active worker" : `${count} active workers`;
 }

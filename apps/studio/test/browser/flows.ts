@@ -464,6 +464,17 @@ export const commonFlows: readonly Flow[] = [
         (whole) => /scenarios|default/.test(whole) && /completed/.test(whole),
       );
       check((await read(server, "overview")).includes("completed"), "the server counts no turn");
+      // The server runs a worker, which has nothing to do.
+      const workers = page.locator("section.panel", { hasText: "Workers" });
+      await workers.getByText("idle", { exact: true }).waitFor();
+      await workers.getByText(/^0 of [\d,]+ turns$/).waitFor();
+      await page.getByRole("status").filter({ hasText: "1 idle worker" }).waitFor();
+      const chart = page.locator("figure.chart", { hasText: "Turns by outcome" });
+      const titles = await chart.locator(".axis-title").allTextContents();
+      check(
+        titles.length === 2 && titles[0] === "turns" && /^local time, a bar for \d+ \w+$/.test(titles[1] ?? ""),
+        `the axes are named ${titles.join(" and ")}`,
+      );
       await page.getByRole("link", { name: /^Waiting/ }).click();
       await page.waitForURL(/\/studio\/waiting/);
       await page.getByRole("heading", { level: 1 }).waitFor();

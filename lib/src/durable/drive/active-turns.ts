@@ -132,6 +132,13 @@ export class ActiveTurns {
     return () => void this.#workers.delete(worker);
   }
 
+  /** How many turns the workers of this process drive at once; `null`: it runs none, or it is closing. */
+  get workerPlaces(): number | null {
+    if (this.closing || this.#workers.size === 0) return null;
+    const wanted = Math.max(...Array.from(this.#workers, ({ concurrency }) => concurrency));
+    return Math.min(wanted, this.#context.maxActiveTurns());
+  }
+
   /** Starts turns that wait for a slot of these scopes, in the background. */
   serveWaiting(scopes: readonly string[]): void {
     this.#waiting.serve(scopes);

@@ -223,6 +223,7 @@ export const resultSchemas: { readonly [N in keyof Results]: Described<Results[N
         owner: text,
         self: flag,
         turns: count,
+        places: orNull(count),
         leases: list(
           record({
             "tenant sessionId turnId": text,

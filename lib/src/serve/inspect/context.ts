@@ -17,6 +17,8 @@ export type InspectionContext = {
   readonly engines: { readonly [name: string]: Engine };
   /** The name of this process in lease rows; `null`: this process drives no turns. */
   readonly owner: (() => string) | null;
+  /** How many turns the workers of this process drive at once; `null`: it runs none. */
+  readonly places: () => number | null;
 };
 
 /** Reads the row of a session. Rejects with `not_found`. */

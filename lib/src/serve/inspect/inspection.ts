@@ -49,6 +49,11 @@ type InspectionSource = {
   readonly engines?: { readonly [name: string]: Engine };
   /** The name of this process in leases, which `workers` marks as `self`. Default: none is marked. */
   readonly owner?: () => string;
+  /**
+   * How many turns the workers of this process drive at once; `null`: it runs none. Lists this process in `workers` also
+   * while it is idle. Default: it is listed while it drives turns.
+   */
+  readonly places?: () => number | null;
   /** The clock of this process. Default: the system clock. */
   readonly clock?: Clock;
 };
@@ -82,8 +87,9 @@ export type Inspection = {
    */
   readonly request: (id: string, turnId: string, ordinal: number) => Promise<RequestView>;
   /**
-   * Returns the processes that drive turns, of all tenants, as the leases of open turns show them. Examines at most
-   * 10,000 open turns.
+   * Returns the processes that drive turns, of all tenants, as the leases of open turns show them, and this process if it
+   * runs a worker. Other processes without a turn are not known: nothing is stored about them. Examines at most 10,000
+   * open turns.
    */
   readonly workers: () => Promise<readonly WorkerView[]>;
   /**
@@ -145,6 +151,7 @@ export function inspection({
   tenant = "",
   engines = {},
   owner,
+  places,
   clock = systemClock,
 }: InspectionSource): Inspection {
   const { storage, clock: storageTime } = storageClock(host, clock);
@@ -154,6 +161,7 @@ export function inspection({
     tenant,
     engines,
     owner: owner ?? null,
+    places: places ?? (() => null),
   });
 }
 

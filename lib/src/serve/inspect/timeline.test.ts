@@ -421,6 +421,19 @@ describe("workers", () => {
     await world.leaseRunsOut();
     expect(await inspection(world.process(of).source).workers()).toEqual([]);
   });
+
+  test("lists the process that answers while its worker is idle, and no other idle process", async () => {
+    const world = new World();
+    const of = world.engine(worker());
+    const [main, other] = [world.process(of, { owner: "main" }), world.process(of, { owner: "other" })];
+    const stop = new AbortController();
+    const ends = [main.work({ signal: stop.signal, concurrency: 3 }), other.work({ signal: stop.signal })];
+    const reader = inspection(main.source);
+    expect(await reader.workers()).toEqual([{ owner: "main", self: true, leases: [], turns: 0, places: 3 }]);
+    stop.abort();
+    await settled(world, Promise.all(ends));
+    expect(await reader.workers()).toEqual([]);
+  });
 });
 
 /** A row of a turn `t`. */

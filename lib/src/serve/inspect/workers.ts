@@ -1,5 +1,5 @@
-// Lists the processes that drive turns, as the leases of open turns show them. A process without a lease is not listed:
-// nothing about it is stored.
+// Lists the processes that drive turns, as the leases of open turns show them, and this process if it runs a worker. Of
+// other processes those without a lease are not listed: nothing about them is stored.
 
 import type { LeaseView, WorkerView } from "../../core/model/internal.ts";
 import type { InspectionContext } from "./context.ts";
@@ -16,7 +16,7 @@ const turnsPerRead = 500;
 const maxLeases = 100;
 
 /** The processes that hold leases on open turns, of all tenants. At most 10,000 open turns are examined. */
-export async function listWorkers({ storage, owner }: InspectionContext): Promise<readonly WorkerView[]> {
+export async function listWorkers({ storage, owner, places }: InspectionContext): Promise<readonly WorkerView[]> {
   const byOwner = new Map<string, { leases: LeaseView[]; turns: number }>();
   let from: { readonly tenant: string; readonly session: string } | null = null;
   for (let examined = 0; examined < maxTurns;) {
@@ -47,7 +47,12 @@ export async function listWorkers({ storage, owner }: InspectionContext): Promis
     from = { tenant: String(last.key[0]), session: String(last.key[1]) };
   }
   const self = owner === null ? null : owner();
-  return Array.from(byOwner, ([name, { leases, turns }]) => ({ owner: name, self: name === self, leases, turns }));
+  const ownPlaces = places();
+  if (self !== null && ownPlaces !== null && !byOwner.has(self)) byOwner.set(self, { leases: [], turns: 0 });
+  return Array.from(byOwner, ([name, { leases, turns }]) => {
+    const isSelf = name === self;
+    return { owner: name, self: isSelf, leases, turns, places: isSelf ? ownPlaces : null };
+  });
 }
 
 /** Open turns in the order of their keys, after a session. */

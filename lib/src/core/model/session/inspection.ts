@@ -224,7 +224,7 @@ export type SearchHit = {
   readonly matches: readonly (readonly [start: number, end: number])[];
 };
 
-/** A process that drives turns, as its leases show it. */
+/** A process that drives turns, as its leases show it, or the process that answers, if it runs a worker. */
 export type WorkerView = {
   /** The name of the process. */
   readonly owner: string;
@@ -232,8 +232,10 @@ export type WorkerView = {
   readonly self: boolean;
   /** The turns that it drives. At most 100 are listed. */
   readonly leases: readonly LeaseView[];
-  /** The number of turns that it drives. */
+  /** The number of turns that it drives. 0: it is idle. */
   readonly turns: number;
+  /** How many turns its workers drive at once; `null`: it runs no worker, or it is another process. */
+  readonly places: number | null;
 };
 
 /** A session that a process drives. Times are in milliseconds. */

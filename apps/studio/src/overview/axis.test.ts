@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
 import { cost, count, duration } from "../parts/format.ts";
-import { axisText, axisTimes, niceMaximum } from "./axis.ts";
+import { axisText, axisTimes, niceMaximum, periodText } from "./axis.ts";
 
 test.for([
   [0, 1],
@@ -51,4 +51,15 @@ test("values of the axis are round: no zeros after the point, and no unit at zer
     "$0.005",
   ]);
   expect([0, 25_000, 100].map((value) => axisText(value, count))).toEqual(["0", "25,000", "100"]);
+});
+
+test("the length of a bar is said in words", () => {
+  const minute = 60_000;
+  expect([5 * minute, 15 * minute, 60 * minute, 180 * minute, 1440 * minute].map(periodText)).toEqual([
+    "5 minutes",
+    "15 minutes",
+    "1 hour",
+    "3 hours",
+    "1 day",
+  ]);
 });

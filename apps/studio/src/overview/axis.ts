@@ -58,3 +58,10 @@ export function axisTimes(from: number, until: number, offsetMinutes: number): r
   for (let at = Math.ceil((from - offset) / step) * step + offset; at < until; at += step) times.push(at);
   return times;
 }
+
+/** The length of a bucket in words: `5 minutes`, `1 hour`, `1 day`. */
+export function periodText(ms: number): string {
+  const [length, unit] =
+    ms % day === 0 ? [ms / day, "day"] : ms % hour === 0 ? [ms / hour, "hour"] : [ms / minute, "minute"];
+  return `${length} ${unit}${length === 1 ? "" : "s"}`;
+}

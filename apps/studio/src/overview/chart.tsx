@@ -1,11 +1,11 @@
-// Charts of the overview: stacked bars over time. Colours repeat what the legend and a table for screen readers say.
+// Charts of the overview: stacked bars over time, with titles of both axes. Colours repeat what the legend and a table for screen readers say.
 
 import type { ReactNode, RefObject } from "react";
 
 import { useEffect, useRef, useState } from "react";
 
 import { count, duration } from "../parts/format.ts";
-import { axisText, axisTimes, niceMaximum } from "./axis.ts";
+import { axisText, axisTimes, niceMaximum, periodText } from "./axis.ts";
 
 /** A part of each bar. `className` gives its colour and pattern. */
 export type Series = { readonly name: string; readonly className: string };
@@ -17,11 +17,11 @@ export type Bar = {
   readonly values: { readonly [series: string]: number };
 };
 
-const height = 150;
+const height = 164;
 /** The width before the chart is measured. */
 const firstWidth = 560;
-const left = 52;
-const bottom = 20;
+const left = 68;
+const bottom = 34;
 /** Half of the width of the text of a time. */
 const labelSpace = 22;
 
@@ -31,6 +31,7 @@ const labelSpace = 22;
  */
 export function BarChart({
   title,
+  measure,
   series,
   bars,
   from,
@@ -40,6 +41,8 @@ export function BarChart({
   empty,
 }: {
   readonly title: string;
+  /** What the values are, for the title of their axis, for example `tokens`. */
+  readonly measure: string;
   readonly series: readonly Series[];
   readonly bars: readonly Bar[];
   readonly from: number;
@@ -97,15 +100,21 @@ export function BarChart({
               {...{ step, y, scale, format }}
             />
           ))}
+          <text className="axis-title" textAnchor="middle" transform={`translate(11 ${y(highest / 2)}) rotate(-90)`}>
+            {measure}
+          </text>
+          <text className="axis-title" x={width} y={height - 4} textAnchor="end">
+            {`local time, a bar for ${periodText(bucketMs)}`}
+          </text>
           {axisTimes(from, until, new Date(from).getTimezoneOffset()).map((at) => (
-            <text key={at} {...tooltipPlace((at - from) / (until - from), width)} y={height - 5}>
+            <text key={at} {...tooltipPlace((at - from) / (until - from), width)} y={height - bottom + 15}>
               {tick(at, until - from)}
             </text>
           ))}
         </svg>
       )}
       <table className="visually-hidden">
-        <caption>{title}</caption>
+        <caption>{`${title}: ${measure}, for ${periodText(bucketMs)} each`}</caption>
         <thead>
           <tr>
             <th scope="col">time</th>

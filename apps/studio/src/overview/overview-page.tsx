@@ -120,6 +120,7 @@ function Sums({ overview, period }: { readonly overview: Overview; readonly peri
       <div className="charts">
         <BarChart
           title="Turns by outcome"
+          measure="turns"
           series={outcomes}
           bars={bars(({ outcomes: counts }) => counts)}
           format={count}
@@ -128,6 +129,7 @@ function Sums({ overview, period }: { readonly overview: Overview; readonly peri
         />
         <BarChart
           title="Cost"
+          measure="US dollars"
           series={[{ name: "US dollars", className: "chart-model" }]}
           bars={bars((sum) => ({ "US dollars": sum.cost }))}
           format={cost}
@@ -136,6 +138,7 @@ function Sums({ overview, period }: { readonly overview: Overview; readonly peri
         />
         <BarChart
           title="Duration of a turn"
+          measure="duration"
           series={[
             { name: "median", className: "chart-model" },
             { name: "up to 95 %", className: "chart-model-soft" },
@@ -150,6 +153,7 @@ function Sums({ overview, period }: { readonly overview: Overview; readonly peri
         />
         <BarChart
           title="Tokens"
+          measure="tokens"
           series={[
             { name: "in", className: "chart-tool" },
             { name: "out", className: "chart-model" },

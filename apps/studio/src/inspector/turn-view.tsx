@@ -38,7 +38,13 @@ export function TurnView({
       </h2>
       <dl className="insp-tiles">
         <Tile name="first token">{totals.firstTokenMs === null ? "–" : duration(totals.firstTokenMs)}</Tile>
-        <Tile name="active">{duration(totals.activeMs)}</Tile>
+        {totals.lostMs < 50 ? (
+          <Tile name="active">{duration(totals.activeMs)}</Tile>
+        ) : (
+          <Tile name="active · lost in a crash">
+            {duration(totals.activeMs)} · {duration(totals.lostMs)}
+          </Tile>
+        )}
         <Tile name={inputName(usage)}>{inputText(usage)}</Tile>
         <Tile name={outputName(usage)}>{outputText(usage)}</Tile>
         <Tile name="steps · commits">

@@ -158,7 +158,7 @@ test("names the process that died when its successor has claimed the turn and re
   expect(crashes).toMatchObject([{ died: "process-a", continued: "process-b" }]);
 });
 
-test("does not count the time between a crash and the takeover as active", () => {
+test("does not count what a crash interrupted, until the takeover, as active", () => {
   const crashed = {
     reason: "crash",
     attempt: 1,
@@ -176,7 +176,26 @@ test("does not count the time between a crash and the takeover as active", () =>
   ];
   const effect = effectOf(1, "model", 0, [0, 9000], { epoch: 2, discarded: [crashed] });
   const { totals } = layoutOf(timelineOf([effect], { claims }));
-  expect(totals.activeMs).toBe(1000);
+  expect([totals.activeMs, totals.lostMs]).toEqual([500, 8500]);
+  // The takeover is all that the rows of a turn have of the end of a process, here after ten minutes.
+  const late = { ...crashed, endedAt: acceptedAt + 600_000 };
+  const takeover = [
+    ...claims.slice(0, 1),
+    { owner: "process-b", epoch: 2, since: acceptedAt + 600_000, takesOver: true },
+  ];
+  const retried = effectOf(1, "model", 0, [600_000, 601_000], { epoch: 2, discarded: [late] });
+  const after = layoutOf(timelineOf([retried], { claims: takeover }));
+  expect(totalsText(after.totals)).toEqual(["1.0 s active", "10 m lost", "1 commit"]);
+  expect(after.scale.segments.some(({ isBreak }) => isBreak)).toBe(true);
+  // A tool that had its result before the crash was active beside the one that had none.
+  const parallel = [
+    effectOf(1, "tool", 0, [0, 3000], { name: "a" }),
+    effectOf(2, "tool", 0, [600_000, 601_000], { name: "b", epoch: 2, discarded: [late] }),
+  ];
+  expect(layoutOf(timelineOf(parallel, { claims: takeover })).totals).toMatchObject({
+    activeMs: 4000,
+    lostMs: 597_000,
+  });
 });
 
 test("leaves out a takeover in an earlier turn", () => {
@@ -217,7 +236,7 @@ test("the critical path has the last of the parallel tools and the discarded att
 
 test("totals count activity once, waits apart, and first content from acceptance", () => {
   expect(layout.totals).toMatchObject({ steps: 2, commits: 7, firstTokenMs: 190, discarded: 1, cost: 0.0093 });
-  expect(totalsText(layout.totals)).toEqual(["4.0 s active", "4 m 12 s waiting", "7 commits"]);
+  expect(totalsText(layout.totals)).toEqual(["3.3 s active", "1.1 s lost", "4 m 12 s waiting", "7 commits"]);
   expect(layout.steps.map(stepText)).toEqual(["1.7 k tok · $0.0051", "1.9 k tok · $0.0042"]);
 });
 

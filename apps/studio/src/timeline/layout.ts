@@ -83,8 +83,13 @@ export type StepUsage = {
 };
 
 export type Totals = {
-  /** The time in which something was performed, in milliseconds. */
+  /** The time in which something was performed whose result was recorded, or an attempt that failed, in milliseconds. */
   readonly activeMs: number;
+  /**
+   * The time that crashes cost: from the start of what they interrupted until another process took over. When the
+   * process died in between is not recorded.
+   */
+  readonly lostMs: number;
   /** The time in which the turn waited for a person, a process or a limit, and nothing was performed. */
   readonly waitingMs: number;
   readonly steps: number;
@@ -211,8 +216,12 @@ export function layoutOf(timeline: TurnTimeline, options: LayoutOptions = {}): T
     all.reduce((last, bar) => Math.max(last, bar.end), 0),
     commits.at(-1)?.time ?? 0,
   );
-  const active = all.filter(({ kind }) => kind !== "wait" && kind !== "queue");
-  const moments = commits.map(({ time }) => ({ start: time, end: time }));
+  const lost = all.filter(({ kind, state }) => kind === "discarded" && state === "crash");
+  const active = all.filter((bar) => bar.kind !== "wait" && bar.kind !== "queue" && !lost.includes(bar));
+  // A process may have been dead for hours, so only the ends of what it lost keep their place on the axis.
+  const moments = [...commits.map(({ time }) => time), ...lost.flatMap(({ start, end: until }) => [start, until])].map(
+    (time) => ({ start: time, end: time }),
+  );
   const crashes = [...crashesOf(claims, effects, origin), ...newCrashes(timeline, options.open ?? [])];
   return {
     lanes,
@@ -222,7 +231,7 @@ export function layoutOf(timeline: TurnTimeline, options: LayoutOptions = {}): T
     steps: stepsOf(effects, all),
     scale: timeScaleOf([...active, ...moments], end),
     end,
-    totals: totalsOf(timeline, all, active, crashes),
+    totals: totalsOf(timeline, { all, active, lost }, crashes),
     isOrderOnly,
   };
 }
@@ -380,8 +389,7 @@ function plus(left: number | null, right: number | null): number | null {
 
 function totalsOf(
   { turn, effects }: TurnTimeline,
-  all: readonly Bar[],
-  active: readonly Bar[],
+  { all, active, lost }: { readonly [name in "all" | "active" | "lost"]: readonly Bar[] },
   crashes: readonly Crash[],
 ): Totals {
   const waits = all.filter(({ kind }) => kind === "wait" || kind === "queue");
@@ -389,6 +397,7 @@ function totalsOf(
   const dead = crashes.map(({ time, resumedAt }) => ({ start: time, end: resumedAt }));
   const deadMs = coveredMs(dead);
   const activeMs = coveredMs([...active, ...dead]) - deadMs;
+  const lostMs = coveredMs([...active, ...dead, ...lost]) - activeMs;
   const usages = effects.map(({ usage }) => usage);
   const summed = turn.end === null ? usages : [turn.end.usage];
   const sum = (field: "inputTokens" | "outputTokens" | "totalCost"): number | null =>
@@ -396,7 +405,8 @@ function totalsOf(
   const firstAt = effects.find((effect) => effect.firstAt !== null)?.firstAt ?? null;
   return {
     activeMs,
-    waitingMs: coveredMs([...active, ...dead, ...waits]) - activeMs - deadMs,
+    lostMs,
+    waitingMs: coveredMs([...active, ...dead, ...lost, ...waits]) - activeMs - lostMs,
     steps: new Set(effects.filter(({ kind }) => kind === "model").map(({ step }) => step)).size,
     commits: effects.length,
     inputTokens: sum("inputTokens"),
@@ -511,10 +521,11 @@ const kindWords: { readonly [kind in BarKind]: string } = {
   discarded: "attempt",
 };
 
-/** The heading of the totals: `6.6 s active · 4 m 12 s waiting · 14 commits`. */
-export function totalsText({ activeMs, waitingMs, commits }: Totals): readonly string[] {
+/** The heading of the totals: `6.6 s active · 1.2 s lost · 4 m 12 s waiting · 14 commits`. */
+export function totalsText({ activeMs, lostMs, waitingMs, commits }: Totals): readonly string[] {
   return [
     `${duration(activeMs)} active`,
+    ...(lostMs >= 50 ? [`${duration(lostMs)} lost`] : []),
     ...(waitingMs >= 50 ? [`${duration(waitingMs)} waiting`] : []),
     `${count(commits)} ${commits === 1 ? "commit" : "commits"}`,
   ];

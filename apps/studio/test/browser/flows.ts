@@ -223,11 +223,39 @@ export const commonFlows: readonly Flow[] = [
   },
   {
     name: "a process of the turn is killed, and another one takes over",
-    run: async ({ open }) => {
+    run: async ({ open, server }) => {
       const { page } = await open();
-      await startScenario(page, "Crash and recovery");
+      const id = await startScenario(page, "Crash and recovery");
+      // While the turn runs the mark of the crash already names the process that died, and the one that went on.
+      const mark = page.locator(".tl-crash span[title]").first();
+      await mark.waitFor({ timeout: 60_000 });
+      const { claims } = await until(
+        "the turn has two claims",
+        async () => timelineOf(server, id),
+        (timeline) => timeline.claims.length === 2,
+      );
+      const [died = "", continued = ""] = claims.map(({ owner }) => owner);
+      const named = new RegExp(`^${died} died\\. ${continued} went on`);
+      await until(
+        "the mark names both processes",
+        async () => (await mark.getAttribute("title")) ?? "",
+        (title) => named.test(title),
+        10_000,
+      );
+      check(await button(page, /^Stop$/).isVisible(), "the turn had ended before the mark was read");
       await seeText(page, "Thank you to the 14 people", 90_000);
       await seeEnd(page);
+      check(named.test((await mark.getAttribute("title")) ?? ""), "the mark names other processes after the end");
+      // What the crash interrupted is not active until the takeover, and the heading says how long that was.
+      const { turn, effects } = await timelineOf(server, id);
+      const total = Math.max(...effects.map(({ endedAt }) => endedAt ?? 0)) - turn.acceptedAt;
+      const lost = effects
+        .flatMap(({ discarded }) => discarded)
+        .reduce((sum, { startedAt, endedAt }) => sum + (endedAt ?? 0) - (startedAt ?? 0), 0);
+      const heading = await page.locator(".tl-totals").innerText();
+      const [, activeSeconds = "", lostSeconds = ""] = /^([\d.]+) s active · ([\d.]+) s lost/.exec(heading) ?? [];
+      check(lost > 500 && Math.abs(Number(lostSeconds) * 1000 - lost) <= 100, `${heading}: ${lost} ms were lost`);
+      check(Number(activeSeconds) * 1000 <= total - lost + 100, `${heading}: the turn took ${total} ms`);
       const whole = await text(talk(page));
       check(occurrences(whole, "Thank you to the 14 people") === 1, "the reply is shown twice");
       check(/died|crash|took over|continued/.test(whole), `nothing says that a process died: ${whole}`);
@@ -513,3 +541,23 @@ export const commonFlows: readonly Flow[] = [
     },
   },
 ];
+
+/** The parts of the timeline of the newest turn that flows read. */
+type Timeline = {
+  readonly turn: { readonly acceptedAt: number };
+  readonly claims: readonly { readonly owner: string }[];
+  readonly effects: readonly {
+    readonly endedAt: number | null;
+    readonly discarded: readonly { readonly startedAt: number | null; readonly endedAt: number | null }[];
+  }[];
+};
+
+async function timelineOf(server: Pick<Server, "url">, id: string): Promise<Timeline> {
+  const turns: { readonly items: readonly { readonly turnId: string }[] } = JSON.parse(
+    await read(server, `sessions/${id}/turns`),
+  );
+  const timeline: Timeline = JSON.parse(
+    await read(server, `sessions/${id}/turns/${turns.items[0]?.turnId ?? ""}/timeline`),
+  );
+  return timeline;
+}

@@ -211,9 +211,23 @@ export const linkFlows: readonly Flow[] = [
         async () => text(other.getByRole("main").first()),
         (whole) => whole.includes("Thank you to the 14 people") && whole.includes("read_commits"),
       );
-      // The file has the same rows as the turn, and each can be inspected.
+      // The file says the same as the live view: totals, bars with their states, and the processes of the crash.
+      for (const selector of [".tl-totals", ".tl-crash"]) {
+        const [live, replayed] = await Promise.all([page, other].map(async (shown) => text(shown.locator(selector))));
+        check(live === replayed, `${selector}: the live view has “${live}”, the file “${replayed}”`);
+      }
+      const [live, replayed] = [await titlesOf(page), await titlesOf(other)];
+      check(live !== "" && live === replayed, `the live view has the bars ${live}, the file ${replayed}`);
+      // Each row can be inspected.
       await other.locator("[role='option']").last().click();
       await other.locator(".insp-tabs").waitFor();
     },
   },
 ];
+
+/** The names of the bars of a timeline. */
+async function titlesOf(shown: Page): Promise<string> {
+  const bars = shown.getByRole("listbox", { name: /^Effects/ }).getByRole("option");
+  const titles = await bars.evaluateAll((options) => options.map((option) => option.getAttribute("aria-label") ?? ""));
+  return titles.join("; ");
+}

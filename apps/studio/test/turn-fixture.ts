@@ -83,6 +83,7 @@ export function timelineOf(effects: readonly TimelineEffect[], fields: Partial<T
     now: acceptedAt + 10_000,
     claims: [{ owner: "process-14501", epoch: 1, since: acceptedAt + 2, takesOver: false }],
     effects,
+    open: [],
     next: null,
     isJournalRemoved: false,
     ...fields,

@@ -24,12 +24,15 @@ export type Transcript = {
   /** The call in which the child ran; `null`: its turn does not list the child. */
   readonly call: {
     readonly turnId: string;
+    /** The row of the call; while it runs, the row of the reply that made it. */
     readonly ordinal: number;
     readonly name: string;
     readonly arguments: Json;
   } | null;
   readonly entries: readonly ChildEntry[];
   readonly times: CallTimes;
+  /** The ids of the calls of the newest reply that run now. */
+  readonly running: readonly string[];
   /** Rows after those that were read. */
   readonly rest: number;
   /** Whether rows may follow. */
@@ -39,12 +42,19 @@ export type Transcript = {
 /** How many rows are read at the same time. */
 const readsAtOnce = 4;
 
-/** Reads the first `count` rows with messages of a child turn and of those before it in its conversation. */
+/** What rows have added to a conversation, by the turn and the number of the row. Rows never change. */
+export type KnownEntries = Map<string, readonly ChildEntry[]>;
+
+/**
+ * Reads the first `count` rows with messages of a child turn and of those before it in its conversation, except rows
+ * that are `known`, to which they are added.
+ */
 export async function readTranscript(
   inspector: Inspector,
   sessionId: string,
   turnId: string,
   count: number,
+  known: KnownEntries,
 ): Promise<Transcript> {
   const end = turnId.lastIndexOf("/");
   const turnIds = Array.from(
@@ -59,18 +69,23 @@ export async function readTranscript(
   for (let from = 0; from < Math.min(count, rows.length); from += readsAtOnce) {
     const group = rows.slice(from, Math.min(from + readsAtOnce, count));
     const found = await Promise.all(
-      group.map(async ({ turnId: id, effect }) =>
-        entryOf(id, effect, await inspector.effect(sessionId, id, effect.ordinal)),
-      ),
+      group.map(async ({ turnId: id, effect }) => {
+        const key = `${id} ${effect.ordinal}`;
+        const row = known.get(key) ?? entryOf(id, effect, await inspector.effect(sessionId, id, effect.ordinal));
+        known.set(key, row);
+        return row;
+      }),
     );
     entries.push(...found.flat());
   }
+  const newest = timelines.at(-1);
   return {
     call: await readCall(inspector, sessionId, turnId),
     entries,
+    running: newest?.open.flatMap(({ toolCallId }) => toolCallId ?? []) ?? [],
     times: new Map(timelines.flatMap((timeline): [string, CallTime][] => [...callTimes(timeline)])),
     rest: Math.max(0, rows.length - count),
-    isOpen: timelines.at(-1)?.turn.status !== "ended",
+    isOpen: newest?.turn.status !== "ended",
   };
 }
 
@@ -112,13 +127,30 @@ function toolMessageOf(response: Json, toolCallId: string | null): Json {
 /** Finds the call in which a child ran, and its arguments. */
 async function readCall(inspector: Inspector, sessionId: string, turnId: string): Promise<Transcript["call"]> {
   const parent = parentTurn(turnId);
-  const { effects } = await readTimeline(inspector, sessionId, parent, null);
-  const effect = effects.find(({ children }) => children.some((child) => child.turnId === turnId));
+  const { effects, open } = await readTimeline(inspector, sessionId, parent, null);
+  const hasChild = ({ children }: Pick<TimelineEffect, "children">): boolean =>
+    children.some((child) => child.turnId === turnId);
+  const running = open.find(hasChild);
+  if (running !== undefined) {
+    const reply = effects.findLast(isReply);
+    if (reply === undefined) return null;
+    const detail = await inspector.effect(sessionId, parent, reply.ordinal);
+    const { name, toolCallId } = running;
+    return { turnId: parent, ordinal: reply.ordinal, name, arguments: argumentsOfCall(detail, toolCallId) };
+  }
+  const effect = effects.find(hasChild);
   if (effect === undefined) return null;
   const detail = await inspector.effect(sessionId, parent, effect.ordinal);
   const request = requestOf(detail);
   const { ordinal, name } = effect;
   return { turnId: parent, ordinal, name: name ?? "tool", arguments: field(request, "arguments") ?? request };
+}
+
+/** The arguments of a call as its reply has them; `null`: the reply does not have the call. */
+function argumentsOfCall({ item }: EffectDetail, toolCallId: string | null): Json {
+  const calls = field(field(field(item, "response"), "reply"), "toolCalls");
+  const call = Array.isArray(calls) ? calls.find((other: Json) => field(other, "id") === toolCallId) : undefined;
+  return call === undefined ? null : field(call, "arguments");
 }
 
 /**

@@ -2,11 +2,12 @@
 // results. It is shown in place of the conversation of the session while a child turn is selected.
 
 import type { SessionRoute } from "../route.ts";
-import type { ChildEntry, Transcript } from "./child-messages.ts";
+import type { ChildEntry, KnownEntries, Transcript } from "./child-messages.ts";
 import type { Message } from "everturn";
+import type { TurnCall } from "everturn/advanced";
 import type { ReactNode } from "react";
 
-import { useMemo, useState } from "react";
+import { useEffect, useMemo, useState } from "react";
 
 import { useConnection } from "../data/connection.tsx";
 import { useQuery } from "../data/query.ts";
@@ -17,16 +18,17 @@ import { selectEffect } from "../selection.ts";
 import { Button } from "../shell/button.tsx";
 import { Link } from "../shell/link.tsx";
 import { JsonText } from "../text/json-view.tsx";
+import { useTurnData } from "../timeline/turn-data.ts";
 import { isInnerTurn } from "../timeline/turns.ts";
 import { parentTurn, readTranscript } from "./child-messages.ts";
 import { FailureCard } from "./failure-card.tsx";
 import { MessageRow } from "./message-row.tsx";
+import { callKey, unanswered } from "./session-store.ts";
 
 /** How many rows of the journal of a child are read at first, and with each "Show more". */
 const pageSize = 60;
 
 const noWaiting = new Map();
-const noCalls = new Map();
 
 export function ChildTranscript({
   route,
@@ -38,16 +40,17 @@ export function ChildTranscript({
   const { sessionId } = route;
   const { inspector } = useConnection();
   const [size, setSize] = useState(pageSize);
-  const [hasEnded, setEnded] = useState(false);
-  const { data, error } = useQuery(
-    `transcript ${sessionId} ${turnId} ${size}`,
-    async () => {
-      const transcript = await readTranscript(inspector, sessionId, turnId, size);
-      setEnded(!transcript.isOpen);
-      return transcript;
-    },
-    { live: !hasEnded },
+  const known = useMemo((): KnownEntries => new Map(), [inspector, sessionId, turnId]);
+  const { data, error, refresh } = useQuery(`transcript ${sessionId} ${turnId} ${size}`, async () =>
+    readTranscript(inspector, sessionId, turnId, size, known),
   );
+  // The reader of the timeline notices new rows.
+  const { timeline } = useTurnData(sessionId, turnId);
+  const rows = timeline?.effects.length ?? null;
+  const status = timeline?.turn.status ?? null;
+  useEffect(() => {
+    if (rows !== null) refresh();
+  }, [rows, status, refresh]);
   const parent = parentTurn(turnId);
   const back = sessionRoute(sessionId, { turnId: parent, effect: data?.call?.ordinal ?? null });
   return (
@@ -79,7 +82,7 @@ export function ChildTranscript({
 }
 
 function Entries({
-  transcript: { call, entries, times, rest },
+  transcript: { call, entries, times, running, rest, isOpen },
   selected,
   turnId,
   select,
@@ -94,7 +97,7 @@ function Entries({
   readonly more: () => void;
 }): ReactNode {
   const messages = useMemo(() => messagesOf(entries), [entries]);
-  const state = useMemo(() => ({ messages, calls: noCalls }), [messages]);
+  const state = useMemo(() => ({ messages, calls: runningCalls(messages, running) }), [messages, running]);
   const chosen = entries.findIndex((entry) => entry.ordinal === selected && entry.turnId === turnId);
   const answer = messages.get(chosen);
   const selectedCall = answer?.role === "tool" ? answer.toolCallId : null;
@@ -131,7 +134,14 @@ function Entries({
           />
         ),
       )}
-      {entries.length === 0 && <p className="muted">No reply is recorded yet.</p>}
+      {isOpen && (
+        <p className="muted" role="status">
+          {running.length > 0
+            ? "The child agent waits for its tools."
+            : "The child agent calls its model. A reply is shown once it is recorded."}
+        </p>
+      )}
+      {!isOpen && entries.length === 0 && <p className="muted">No reply was recorded.</p>}
       {rest > 0 && <Button onClick={more}>Show more ({count(rest)} rows)</Button>}
     </>
   );
@@ -139,6 +149,17 @@ function Entries({
 
 function messagesOf(entries: readonly ChildEntry[]): ReadonlyMap<number, Message> {
   return new Map(entries.flatMap((entry, index) => (entry.type === "message" ? [[index, entry.message]] : [])));
+}
+
+/** The calls of the newest reply that run. */
+function runningCalls(
+  messages: ReadonlyMap<number, Message>,
+  running: readonly string[],
+): ReadonlyMap<string, TurnCall> {
+  const [index, reply] = [...messages].findLast(([, { role }]) => role === "assistant") ?? [];
+  if (index === undefined || reply?.role !== "assistant") return new Map();
+  const calls = reply.toolCalls.filter(({ id }) => running.includes(id));
+  return new Map(calls.map(({ id, name }) => [callKey(index, id), { ...unanswered, id, name, state: "running" }]));
 }
 
 /** The entry that answers a call of the reply at `index`. Later replies may have calls of the same ids. */

@@ -80,7 +80,7 @@ function LiveRow({ item, view }: { readonly item: LiveItem; readonly view: RowsV
         message={item.message}
         state={shared}
         waiting={noCalls}
-        times={null}
+        times={selection.times(item.index)}
         isSelected={selection.message === item.index}
         selectedCall={selection.toolCallId}
         isCommitted={false}

@@ -63,6 +63,7 @@ const timeline: TurnTimeline = {
     { owner: "14514", epoch: 2, since: 2900, takesOver: true },
   ],
   effects,
+  open: [],
   next: null,
   isJournalRemoved: false,
 };

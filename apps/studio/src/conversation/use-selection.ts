@@ -95,9 +95,12 @@ function nextBase(turns: readonly TurnSummaryView[], base: number): number {
   return turns.reduce((next, turn) => (turn.base > base && turn.base < next ? turn.base : next), Infinity);
 }
 
-/** Durations and attempts of tool calls by their ids. */
-export function callTimes({ effects }: TurnTimeline): CallTimes {
+/** Durations, attempts and child agents of tool calls by their ids. Of a call that runs only its child agents are known. */
+export function callTimes({ effects, open }: TurnTimeline): CallTimes {
   const times = new Map<string, CallTime>();
+  for (const { toolCallId, children } of open) {
+    if (toolCallId !== null && children.length > 0) times.set(toolCallId, { durationMs: null, attempts: 1, children });
+  }
   for (const { toolCallId, startedAt, endedAt, attempt: attempts, state, children } of effects) {
     if (toolCallId === null || state === "waits") continue;
     times.set(toolCallId, {

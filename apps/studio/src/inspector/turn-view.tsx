@@ -8,7 +8,7 @@ import { jsonText } from "../parts/take-out.ts";
 import { visibleName } from "../parts/text.ts";
 import { CopyButton } from "../text/copy-button.tsx";
 import { layoutOf } from "../timeline/layout.ts";
-import { turnStatus } from "../timeline/turns.ts";
+import { isInnerTurn, turnStatus } from "../timeline/turns.ts";
 import { FailureView, Tile } from "./parts.tsx";
 import { inputName, inputText, outputName, outputText } from "./usage-text.ts";
 
@@ -80,7 +80,7 @@ export function TurnView({
                   <span className="muted tnum">
                     epoch {epoch} ·{" "}
                     {since < turn.acceptedAt
-                      ? "held since an earlier turn"
+                      ? `held since ${isInnerTurn(turn.turnId) ? "the turn around it" : "an earlier turn"}`
                       : `claimed after ${duration(since - turn.acceptedAt)}`}
                   </span>
                   {crash !== undefined && (

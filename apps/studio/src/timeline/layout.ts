@@ -193,10 +193,12 @@ export function layoutOf(timeline: TurnTimeline, options: LayoutOptions = {}): T
     const bar: Bar = { ...plainBar(`r${ordinal}`, kind, start, span.end), ordinal, step, name, state, first };
     slots.add(laneOf(kind, name), span.end, [...discarded, bar]);
   }
+  const agents = new Set(timeline.open.flatMap(({ toolCallId, children }) => (children.length > 0 ? toolCallId : [])));
   const performed = (options.open ?? []).filter(({ discarded }) => discarded === null);
   for (const open of options.open ?? []) {
     const start = Math.max(0, open.startedAt - origin);
-    const { id, kind, step, name, discarded } = open;
+    const { id, step, name, discarded } = open;
+    const kind = agents.has(id) ? "agent" : open.kind;
     const first = open.firstAt === null ? null : open.firstAt - origin;
     const end = Math.max(start, discarded === null ? now : discarded.endedAt - origin);
     // Its row will be the next one, if nothing else can be recorded before.

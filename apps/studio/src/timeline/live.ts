@@ -124,6 +124,26 @@ export function openEffects({ model, tools, reset }: LiveEffects, timeline: Turn
   return [...lost, ...open, { ...call, startedAt: model?.startedAt ?? begun, firstAt: model?.firstAt ?? null }];
 }
 
+/**
+ * The effects that a child turn performs. A child has no events, so its rows say it: the calls of the newest reply that
+ * have no row, otherwise a model call. They began when the newest row was recorded.
+ */
+export function openEffectsOfChild(timeline: TurnTimeline): readonly OpenEffect[] {
+  const { turn, effects, open } = timeline;
+  if (turn.status !== "running") return [];
+  const last = effects.at(-1);
+  const startedAt = lastEnd(timeline) ?? turn.acceptedAt;
+  const common = { startedAt, firstAt: null, discarded: null } as const;
+  if (open.length > 0) {
+    const step = last?.step ?? 0;
+    return open.map(({ toolCallId, name }) => ({ ...common, id: toolCallId ?? name, kind: "tool", name, step }));
+  }
+  // After a reply without calls the turn ends.
+  if (last?.kind === "model") return [];
+  const step = effects.filter(({ kind, state }) => kind === "model" && state !== "superseded").length;
+  return [{ ...common, id: "model", kind: "model", name: "model", step }];
+}
+
 /** What a reset has discarded. Without events of it, the process died before any content of a reply had arrived. */
 function discardedEffects(
   { at, reason, model, tools }: Reset,

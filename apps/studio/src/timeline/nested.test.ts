@@ -26,7 +26,8 @@ const nestedLayout = (
   children: readonly ReturnType<typeof child>[],
 ): ReturnType<typeof layoutOf> => {
   const timeline = timelineOf(effects);
-  return withChildren(layoutOf(timeline), timeline, new Map(children.map((each) => [each.turn.turnId, each])));
+  const byId = new Map(children.map((each) => [each.turn.turnId, each]));
+  return withChildren(layoutOf(timeline), timeline, byId, timeline.now);
 };
 
 describe("lanes of child agents", () => {
@@ -76,6 +77,31 @@ describe("lanes of child agents", () => {
     const ids = bars.flat().map(({ id }) => id);
     expect(new Set(ids).size).toBe(ids.length);
     expect(outermostTurn(inner)).toBe("t2");
+  });
+
+  test("grow while the child runs: its calls without a row, otherwise its model", () => {
+    const { now } = timelineOf([]);
+    const reply = effectOf(1, "model", 0, [0, 100]);
+    const open = { effectId: "t2/0/tool/0", toolCallId: "c0", name: "research" };
+    const timeline = timelineOf([reply], { open: [{ ...open, children: [{ sessionId: "s", turnId: childId(0) }] }] });
+    const performed = { id: "c0", kind: "tool", name: "research", step: 0, firstAt: null, discarded: null } as const;
+    const layoutWith = (running: ReturnType<typeof timelineOf>): ReturnType<typeof layoutOf> => {
+      const own = layoutOf(timeline, { open: [{ ...performed, startedAt: acceptedAt + 100 }], now });
+      return withChildren(own, timeline, new Map([[childId(0), running]]), now);
+    };
+    const turn = turnOf({ turnId: childId(0), acceptedAt: acceptedAt + 120 });
+    const waiting = layoutWith(timelineOf([], { turn, claims: [] }));
+    expect(waiting.lanes.map(({ kind, label, depth }) => `${depth} ${kind} ${label}`)).toEqual([
+      "0 model model",
+      "0 agent research",
+      "1 model model",
+    ]);
+    expect(waiting.bars[2]).toMatchObject([{ start: 120, end: now - acceptedAt, isOpen: true, turnId: childId(0) }]);
+    const search = { effectId: `${childId(0)}/0/tool/0`, toolCallId: "c9", name: "search", children: [] };
+    const searching = layoutWith(timelineOf([effectOf(1, "model", 0, [120, 150])], { turn, open: [search] }));
+    expect(searching.bars.slice(2).map((bars) => bars.map(({ name, start, isOpen }) => [name, start, isOpen]))).toEqual(
+      [[["anthropic:claude-opus-5", 120, false]], [["search", 150, true]]],
+    );
   });
 
   test("are not on the critical path, and never reach out of their call", () => {

@@ -5,6 +5,7 @@ import type { Bar, Lane, TurnLayout } from "./layout.ts";
 import type { TurnTimeline } from "everturn/client";
 
 import { layoutOf } from "./layout.ts";
+import { openEffectsOfChild } from "./live.ts";
 
 /** Timelines of child turns, by the id of the turn. */
 export type ChildTimelines = ReadonlyMap<string, TurnTimeline>;
@@ -12,22 +13,31 @@ export type ChildTimelines = ReadonlyMap<string, TurnTimeline>;
 /** `end`: when the last child of the lane ended. */
 type NestedLane = { readonly lane: Lane; readonly bars: Bar[]; end: number };
 
-/** The layout of a turn with the lanes of those of its children, and of their children, that are given. */
+/**
+ * The layout of a turn with the lanes of those of its children, and of their children, that are given. `now`: the present
+ * time of the server, in milliseconds: the end of what runs.
+ */
 export function withChildren(
   layout: TurnLayout,
-  { turn, effects }: Pick<TurnTimeline, "turn" | "effects">,
+  { turn, effects, open }: Pick<TurnTimeline, "turn" | "effects" | "open">,
   children: ChildTimelines,
+  now: number,
 ): TurnLayout {
-  const childrenOf = new Map(effects.map((effect) => [effect.ordinal, effect.children]));
+  const childrenOf = new Map<string, readonly { readonly turnId: string | null }[]>([
+    ...effects.map((effect) => [`r${effect.ordinal}`, effect.children] as const),
+    ...open.map((call) => [`open:${call.toolCallId}`, call.children] as const),
+  ]);
   const placed = layout.lanes.flatMap((lane, index) => {
     const own = layout.bars[index] ?? [];
     const nested: NestedLane[] = [];
     for (const bar of own) {
-      if (bar.kind === "discarded" || bar.ordinal === null) continue;
-      for (const { turnId } of childrenOf.get(bar.ordinal) ?? []) {
+      if (bar.kind === "discarded") continue;
+      for (const { turnId } of childrenOf.get(bar.id) ?? []) {
         const child = turnId === null ? undefined : children.get(turnId);
         if (child === undefined) continue;
-        const inner = withChildren(layoutOf(child), child, children);
+        const isRunning = bar.isOpen && bar.kind !== "wait";
+        const childLayout = layoutOf(child, { open: isRunning ? openEffectsOfChild(child) : [], now });
+        const inner = withChildren(childLayout, child, children, now);
         addLanes(nested, inner, { lane, bar, child, shift: child.turn.acceptedAt - turn.acceptedAt });
       }
     }

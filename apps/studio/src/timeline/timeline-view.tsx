@@ -65,7 +65,7 @@ export function TimelineView(props: TimelineViewProps): ReactNode {
   const isOpen = nextTurnAt === null && (open.length > 0 || timeline.turn.status !== "ended" || isWaiting(timeline));
   const now = useNow(isOpen, timeline, props.clockOffset);
   const own = useMemo(() => layoutOf(timeline, { open, now, nextTurnAt }), [timeline, open, now, nextTurnAt]);
-  const layout = useMemo(() => withChildren(own, timeline, children), [own, timeline, children]);
+  const layout = useMemo(() => withChildren(own, timeline, children, now), [own, timeline, children, now]);
   const [view, setView] = useState<View | null>(null);
   const [isList, setIsList] = useState(false);
   const [isCritical, setIsCritical] = useState(false);

@@ -3,7 +3,8 @@
 //
 // Rows are never changed, so after a commit only rows after the last known one are read. A restarted step changes the
 // state of earlier rows, and the end of a turn its summary: then all rows are read again. A running turn is read after
-// events of the session, at most twice a second, and every few seconds without events.
+// events of the session, at most twice a second, and every few seconds without events. The turns of child agents have
+// no events: while one runs, its rows and those of the turn around it are read every second.
 
 import type { SeenEvent } from "../data/session-events.ts";
 import type { OpenEffect } from "./layout.ts";
@@ -14,7 +15,8 @@ import { useCallback, useSyncExternalStore } from "react";
 
 import { useConnection } from "../data/connection.tsx";
 import { listenToSession } from "../data/session-events.ts";
-import { noOpenEffects, openEffects, withEvents, withTimeline } from "./live.ts";
+import { noOpenEffects, openEffects, openEffectsOfChild, withEvents, withTimeline } from "./live.ts";
+import { isInnerTurn } from "./turns.ts";
 
 /** What is known about a turn. */
 export type TurnData = {
@@ -31,15 +33,18 @@ const nothing: TurnData = { timeline: null, open: [], clockOffset: 0, error: nul
 /** The shortest time between two reads after events, and the time between reads without events, in milliseconds. */
 const minIntervalMs = 500;
 const idleIntervalMs = 3000;
+/** The time between two reads while a child agent runs. */
+const childIntervalMs = 1000;
 const pageSize = 500;
 
-type Reader = {
+export type TurnReader = {
   readonly subscribe: (changed: () => void) => () => void;
   readonly current: () => TurnData;
+  readonly isActive: () => boolean;
 };
 
-const readers = new WeakMap<Inspector, Map<string, Reader>>();
-/** Readers of turns that were shown before are kept, so that going back shows them at once. */
+const readers = new WeakMap<Inspector, Map<string, TurnReader>>();
+/** Readers of turns that were shown before are kept up to this number, so that going back shows them at once. */
 const maxReaders = 20;
 
 /** The timeline of a turn, live while the turn runs; `turnId: null`: nothing is read. */
@@ -50,20 +55,23 @@ export function useTurnData(sessionId: string, turnId: string | null): TurnData 
   return useSyncExternalStore(subscribe, () => reader?.current() ?? nothing);
 }
 
-function readerOf(inspector: Inspector, sessionId: string, turnId: string): Reader {
-  const ofInspector = readers.get(inspector) ?? new Map<string, Reader>();
+/** The reader of a turn, which all views share. */
+export function readerOf(inspector: Inspector, sessionId: string, turnId: string): TurnReader {
+  const ofInspector = readers.get(inspector) ?? new Map<string, TurnReader>();
   readers.set(inspector, ofInspector);
   const key = JSON.stringify([sessionId, turnId]);
   const known = ofInspector.get(key);
   if (known !== undefined) return known;
-  const [oldest] = ofInspector.keys();
-  if (ofInspector.size >= maxReaders && oldest !== undefined) ofInspector.delete(oldest);
+  for (const [oldest, other] of ofInspector) {
+    if (ofInspector.size < maxReaders) break;
+    if (!other.isActive()) ofInspector.delete(oldest);
+  }
   const reader = createReader(inspector, sessionId, turnId);
   ofInspector.set(key, reader);
   return reader;
 }
 
-function createReader(inspector: Inspector, sessionId: string, turnId: string): Reader {
+function createReader(inspector: Inspector, sessionId: string, turnId: string): TurnReader {
   const listeners = new Set<() => void>();
   let data = nothing;
   let live = noOpenEffects;
@@ -79,6 +87,9 @@ function createReader(inspector: Inspector, sessionId: string, turnId: string): 
     for (const changed of listeners) changed();
   };
   const isActive = (): boolean => listeners.size > 0;
+  const isChild = isInnerTurn(turnId);
+  const openOf = (timeline: TurnTimeline): readonly OpenEffect[] =>
+    isChild ? openEffectsOfChild(timeline) : openEffects(live, timeline);
 
   const read = async (): Promise<void> => {
     isReading = true;
@@ -91,7 +102,7 @@ function createReader(inspector: Inspector, sessionId: string, turnId: string): 
       const timeline = await readTimeline(inspector, sessionId, turnId, before);
       live = withTimeline(live, timeline, liveAtStart);
       const clockOffset = timeline.now - Date.now();
-      publish({ timeline, open: openEffects(live, timeline), clockOffset, error: null });
+      publish({ timeline, open: openOf(timeline), clockOffset, error: null });
     } catch (error) {
       readsAll = true;
       publish({ ...data, error: error instanceof Error ? error : new Error(String(error)) });
@@ -107,7 +118,9 @@ function createReader(inspector: Inspector, sessionId: string, turnId: string): 
     if (!isActive() || isReading) return;
     const hasEnded = data.timeline?.turn.status === "ended";
     if (hasEnded && !isStale) return;
-    const wait = Math.max(0, lastRead + (isStale ? minIntervalMs : idleIntervalMs) - Date.now());
+    const hasChild = isChild || data.timeline?.open.some(({ children }) => children.length > 0) === true;
+    const interval = isStale ? minIntervalMs : hasChild ? childIntervalMs : idleIntervalMs;
+    const wait = Math.max(0, lastRead + interval - Date.now());
     timer = setTimeout(() => void read(), wait);
   };
 
@@ -116,12 +129,17 @@ function createReader(inspector: Inspector, sessionId: string, turnId: string): 
     if (own.length === 0) return;
     live = withEvents(live, own, Date.now() + data.clockOffset);
     if (own.some(({ event }) => event.type === "step_reset" || event.type === "chat_completed")) readsAll = true;
-    if (own.some(({ sequence }) => sequence !== null)) isStale = true;
-    if (data.timeline !== null) publish({ ...data, open: openEffects(live, data.timeline) });
+    // The start of a tool is not stored, and a child agent begins with it.
+    const startsTool = own.some(({ changes }) =>
+      changes.some((change) => change.type === "call_changed" && change.call.state === "running"),
+    );
+    if (startsTool || own.some(({ sequence }) => sequence !== null)) isStale = true;
+    if (data.timeline !== null) publish({ ...data, open: openOf(data.timeline) });
     schedule();
   };
 
   return {
+    isActive,
     current: () => data,
     subscribe: (changed) => {
       listeners.add(changed);
@@ -160,7 +178,9 @@ export async function readTimeline(
     effects.push(...page.effects);
     for (const claim of page.claims) claims.set(claim.epoch, claim);
     if (page.next === null) {
-      return { ...page, effects, claims: [...claims.values()].toSorted((a, b) => a.epoch - b.epoch) };
+      const recorded = new Set(effects.map(({ effectId }) => effectId));
+      const open = page.open.filter(({ effectId }) => !recorded.has(effectId));
+      return { ...page, effects, open, claims: [...claims.values()].toSorted((a, b) => a.epoch - b.epoch) };
     }
     after = page.next;
   }

@@ -111,7 +111,10 @@ export function turnStatus(turn: TurnSummaryView): { readonly text: string; read
   if (turn.status === "parked") return { text: "parked", className: "bad" };
   if (turn.status === "queued")
     return { text: turn.limitWait === null ? "queued" : "waits for a limit", className: "" };
-  if (turn.end === null) return { text: "running", className: "run" };
+  // The end of a child turn is part of the call in which it ran.
+  if (turn.end === null) {
+    return turn.status === "ended" ? { text: "ended", className: "done" } : { text: "running", className: "run" };
+  }
   const { type } = turn.end.outcome;
   const text = turn.end.haltedReason.replaceAll("_", " ");
   switch (type) {

@@ -13,6 +13,8 @@ import { agentTool, engine, fake, tool, messageText } from "everturn";
 
 /** The arguments that the model writes. */
 const argumentsOf: { readonly [name: string]: JsonObject } = {
+  // Before `hold`, which its name contains.
+  delegate_hold: { task: "Please hold for me" },
   scan_badge: { door: "north" },
   transfer: { amount: 250, to: "Ada" },
   hold: {},
@@ -240,7 +242,14 @@ const takeStep = tool({
   handler: ({ step }) => ({ step, walked: `${String(step)} of many steps`, weather: "clear", metres: 12 }),
 });
 
-const tools = [scanBadge, transfer, hold, placeOrder, pay, summarizeMail, takeStep];
+/** A child agent that runs until the test lets it go. */
+const delegateHold = agentTool({
+  name: "delegate_hold",
+  description: "Lets another agent hold.",
+  engine: engine({ adapter: model, model: "fake:inner", tools: [hold] }),
+});
+
+const tools = [scanBadge, transfer, hold, placeOrder, pay, summarizeMail, delegateHold, takeStep];
 
 /** `short` stops after one model call, `long` after fifty. */
 export const testEngines = {

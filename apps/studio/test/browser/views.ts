@@ -165,6 +165,18 @@ export async function prepareViews(part: string): Promise<Views> {
     { name: "failed", path: `s/${failedSession}`, prepare: both(bars, visible(".msg")) },
     { name: "parked", path: `s/${parkedSession}`, prepare: both(bars, visible(".msg")) },
     {
+      name: "live-child",
+      path: "",
+      prepare: async (page) => {
+        const { sessionId } = await post("sessions", { input: "Use delegate_hold" }, tools);
+        await page.goto(tools.studio(`s/${sessionId}`));
+        await page.locator(".child-link").click();
+        await page.locator("[data-depth='1'] .tl-bar").nth(1).waitFor();
+      },
+      server: tools,
+    },
+    { name: "formatted", path: `s/${formatted.sessionId}`, prepare: visible("math mtable"), server: tools },
+    {
       name: "live",
       path: "",
       prepare: async (page) => {

@@ -24,6 +24,7 @@ const frame = record(
 );
 const typed = record({ type: text });
 /** Quantiles of durations, in milliseconds. */
+const children = list(record({ sessionId: text, turnId: orNull(text) }));
 const quantiles = record({ "p50 p95 p99": orNull(count) });
 /** The fields of a sum over turns. */
 const overviewSum = {
@@ -179,6 +180,7 @@ export const resultSchemas: { readonly [N in keyof Results]: Described<Results[N
     now: count,
     claims: list(record({ owner: text, "epoch since": count, takesOver: flag })),
     effects: list(resultRef("TimelineEffect")),
+    open: list(record({ "effectId toolCallId": orNull(text), name: text, children })),
     next: orNull(count),
     isJournalRemoved: flag,
   }),
@@ -199,7 +201,7 @@ export const resultSchemas: { readonly [N in keyof Results]: Described<Results[N
       discarded: list(
         record({ reason: words(["crash", "retry"]), epoch: count, "startedAt endedAt": orNull(count), failure }),
       ),
-      children: list(record({ sessionId: text, turnId: orNull(text) })),
+      children,
     },
     "A row of the journal. Times are in milliseconds since 1970-01-01 UTC; null in rows of older releases.",
   ),

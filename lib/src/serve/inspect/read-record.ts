@@ -46,6 +46,7 @@ export function readTurnRecord(value: TurnRecord | string): {
       now: effects.reduce((last, { endedAt }) => Math.max(last, endedAt ?? 0), acceptedAt),
       claims,
       effects,
+      open: [],
       next: null,
       isJournalRemoved: rows.length === 0 && end !== null,
     },

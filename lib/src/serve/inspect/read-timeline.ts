@@ -5,15 +5,18 @@
 // characters, because a row holds a whole reply or result: it may have fewer rows than `limit`.
 //
 // Turns that run inside a tool call (Q10) are stored in the same session, with a journal and records of their own and
-// without a start row. Their ids contain the id of the turn around them.
+// without a start row. Their ids contain the id of the turn around them. A call that runs has no row; its turns are
+// found by the id of its effect (`open-calls.ts`).
 
 import type { EffectDetail, Json, TurnClaim, TurnSummaryView, TurnTimeline } from "../../core/model/internal.ts";
 import type { JournalRow, Key, Row, SessionKey } from "../../durable/internal.ts";
 import type { InspectionContext } from "./context.ts";
+import type { OrderedCall } from "./open-calls.ts";
 import type { TimelineRow } from "./timeline.ts";
 
 import { MisuseError, RuntimeError } from "../../core/model/internal.ts";
 import { epochOf, keyOf, readValue, sessionKey, turnKey } from "../../durable/internal.ts";
+import { orderedCalls } from "./open-calls.ts";
 import { effectOf, rowDetail, timelineOf } from "./timeline.ts";
 import { turnSummary } from "./turn-list.ts";
 
@@ -96,11 +99,13 @@ export async function readTimeline(
   const isLastPage = next.length === 0 && pageEnd >= last;
   const holder = isLastPage && !isInner && turn.status === "running" ? claimOf(leases[0]) : null;
   const isKnown = holder === null || timeline.claims.some(({ epoch }) => epoch >= holder.epoch);
+  const isOpen = isLastPage && (turn.status === "running" || turn.status === "queued");
   return {
     turn,
     now: clock.now(),
     ...timeline,
     claims: isKnown ? timeline.claims : [...timeline.claims, holder],
+    open: isOpen ? await openCalls(context, key, turnId, rows) : [],
     next: isLastPage ? null : pageEnd,
     isJournalRemoved: rows.length === 0 && turn.status === "ended" && turn.step > 0,
   };
@@ -208,19 +213,32 @@ function namedRecords(rows: readonly Row[]): ReadonlyMap<string, Json> {
 
 /** The turns that ran inside the tool calls of these rows, by effect id. */
 async function childTurns(
-  { storage }: InspectionContext,
-  { tenant, session }: SessionKey,
+  context: InspectionContext,
+  key: SessionKey,
   rows: readonly TimelineRow[],
   records: ReadonlyMap<string, ReadonlyMap<string, Json>>,
 ): Promise<ReadonlyMap<string, readonly string[]>> {
-  const conversations = rows.flatMap(({ row }) => {
+  const calls = rows.flatMap(({ row }): readonly RecordedCall[] => {
     const effect = effectOf(row);
     if (effect?.type !== "call_tool") return [];
-    const names = [...(records.get(effect.id)?.keys() ?? [])].filter((name) => name.startsWith("child/"));
-    return names.slice(0, maxChildren).map((name) => ({
-      effectId: effect.id,
-      base: `${effect.idempotencyKey}/${name}`,
-    }));
+    const { id: effectId, idempotencyKey } = effect;
+    return [{ effectId, idempotencyKey, records: [...(records.get(effectId)?.keys() ?? [])] }];
+  });
+  return turnsInside(context, key, calls);
+}
+
+/** A call, and the names of the records inside its effect. */
+type RecordedCall = Pick<OrderedCall, "effectId" | "idempotencyKey"> & { readonly records: readonly string[] };
+
+/** The turns that were begun inside calls, by effect id. */
+async function turnsInside(
+  { storage }: InspectionContext,
+  { tenant, session }: SessionKey,
+  calls: readonly RecordedCall[],
+): Promise<ReadonlyMap<string, readonly string[]>> {
+  const conversations = calls.flatMap(({ effectId, idempotencyKey, records }) => {
+    const names = records.filter((name) => name.startsWith("child/"));
+    return names.slice(0, maxChildren).map((name) => ({ effectId, base: `${idempotencyKey}/${name}` }));
   });
   if (conversations.length === 0) return new Map();
   const found = await storage.read(
@@ -242,6 +260,35 @@ async function childTurns(
   return children;
 }
 
+/** The calls of a turn that runs and has no row for them yet, with the turns that were begun inside them. */
+async function openCalls(
+  context: InspectionContext,
+  key: SessionKey,
+  turnId: string,
+  rows: readonly TimelineRow[],
+): Promise<TurnTimeline["open"]> {
+  const { storage } = context;
+  const at = turnKey(key, turnId);
+  // Only a turn without a reply may run calls that it was started with.
+  const mayContinue = !isInnerTurn(turnId) && rows.every(({ row }) => effectOf(row)?.type !== "call_model");
+  const [start] = mayContinue ? await storage.read([{ table: "starts", prefix: at, limit: 1 }]) : [];
+  const answers = start?.[0] === undefined ? [] : readValue("starts", start[0]).answers;
+  const calls = orderedCalls(turnId, rows, answers).slice(0, contextRows);
+  if (calls.length === 0) return [];
+  const found = await storage.read(
+    calls.map(({ effectId }) => ({ table: "records", prefix: [...at, effectId], maxLength: childLength })),
+  );
+  const recorded = calls.map((call, index) => ({
+    ...call,
+    records: (found[index] ?? []).map((record) => String(record.key[4])),
+  }));
+  const turns = await turnsInside(context, key, recorded);
+  return calls.map(({ effectId, toolCallId, name }) => {
+    const children = (turns.get(effectId) ?? []).map((child) => ({ sessionId: key.session, turnId: child }));
+    return { effectId, toolCallId, name, children };
+  });
+}
+
 /** Returns whether a turn runs inside a tool call: its id begins with that of the call. */
 function isInnerTurn(turnId: string): boolean {
   return /\/child\/\d+\/\d+\/\d+$/.test(turnId);
@@ -254,10 +301,13 @@ async function innerSummary(
   turnId: string,
   rows: readonly TimelineRow[],
 ): Promise<TurnSummaryView> {
-  const outer = await turnSummary(context, id, turnId.slice(0, turnId.indexOf("/")));
-  const key = turnKey(sessionKey(context, id), turnId);
-  const [ended = []] = await context.storage.read([{ table: "records", prefix: [...key, turnId, "ended"] }]);
-  if (rows.length === 0 && ended.length === 0) throw noRow(turnId);
+  const key = sessionKey(context, id);
+  const begun = await beginning(context, key, turnId);
+  const [ended = []] = await context.storage.read([
+    { table: "records", prefix: [...turnKey(key, turnId), turnId, "ended"] },
+  ]);
+  if (rows.length === 0 && ended.length === 0 && begun === null) throw noRow(turnId);
+  const outer = await turnSummary(context, id, begun ?? outermostTurn(turnId));
   return {
     turnId,
     verb: "chat",
@@ -271,6 +321,29 @@ async function innerSummary(
     limitWait: null,
     discarded: 0,
   };
+}
+
+/**
+ * The turn of the session under which a turn inside a tool call was begun: after an answer that is a later one than the
+ * turn that its id begins with. `null`: it was not begun.
+ */
+async function beginning({ storage }: InspectionContext, key: SessionKey, turnId: string): Promise<string | null> {
+  let turn = turnId;
+  while (isInnerTurn(turn)) {
+    const end = turn.lastIndexOf("/");
+    const base = turn.slice(0, end);
+    const at = [...turnKey(key, base), base, `begun/${turn.slice(end + 1)}`];
+    const [[record] = []] = await storage.read([{ table: "records", prefix: at }]);
+    const effectId = record === undefined ? null : readValue("records", record);
+    const [, caller] = /^(.+)\/\d+\/(?:tool|cell)\/\d+$/.exec(typeof effectId === "string" ? effectId : "") ?? [];
+    if (caller === undefined) return null;
+    turn = caller;
+  }
+  return turn;
+}
+
+function outermostTurn(turnId: string): string {
+  return turnId.slice(0, turnId.indexOf("/"));
 }
 
 function noRow(turnId: string): RuntimeError {

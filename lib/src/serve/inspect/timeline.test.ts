@@ -233,6 +233,75 @@ describe("timeline", () => {
     expect(child.effects.find(({ kind }) => kind === "model")).toMatchObject({ text: "Inside.", step: 0 });
   });
 
+  test("names the turns of child agents while their calls run, also inside of each other", async () => {
+    const world = new World();
+    const held = gate();
+    const hold = counting("hold", { replay: "safe", handler: () => held.wait().then(() => "held") });
+    const asks =
+      (...calls: readonly string[]) =>
+      ({ messages }: Parameters<Parameters<typeof thinker>[0]>[0]) =>
+        messages.some(({ role }) => role === "tool") ? says("Done.") : calls.map((name) => call(name, { task: "go" }));
+    const agent = (name: string, inner: ReturnType<World["engine"]>) =>
+      agentTool({ name, description: "Works.", engine: inner });
+    const inner = agent("inner", world.engine(thinker(asks("hold")), { tools: [hold.tool] }));
+    const outer = agent("outer", world.engine(thinker(asks("inner")), { tools: [inner] }));
+    const look = counting("look");
+    const main = world.process(world.engine(thinker(asks("look", "outer")), { tools: [look.tool, outer] }));
+    const { turnId = "", result } = await main.start("hi", { id: "s1" });
+    await held.reached;
+    const read = async (id: string | null): Promise<TurnTimeline> => inspection(main.source).timeline("s1", id ?? "");
+    const top = await read(turnId);
+    // The other call has a row.
+    expect(top.open).toMatchObject([{ effectId: `${turnId}/0/tool/1`, toolCallId: "outer", name: "outer" }]);
+    const first = top.open[0]?.children[0]?.turnId ?? null;
+    expect(first).toContain(`${turnId}/0/tool/1/child/`);
+    const middle = await read(first);
+    expect(middle.turn.status).toBe("running");
+    expect(middle.effects.some(({ kind }) => kind === "model")).toBe(true);
+    expect(middle.open.map(({ name }) => name)).toEqual(["inner"]);
+    const last = await read(middle.open[0]?.children[0]?.turnId ?? null);
+    expect(last.open).toMatchObject([{ toolCallId: "hold", name: "hold", children: [] }]);
+    held.open();
+    await settled(world, result);
+    const ended = await read(turnId);
+    expect(ended.open).toEqual([]);
+    expect(ended.effects.flatMap(({ children }) => children)).toEqual(top.open[0]?.children);
+    expect((await read(first)).open).toEqual([]);
+  });
+
+  test("names the child agent of a call that continues after an approval", async () => {
+    const world = new World();
+    const held = gate();
+    const pay = counting("pay", { needsApproval: true, handler: () => held.wait().then(() => "paid") });
+    const inner = world.engine(
+      thinker(({ messages }) => (messages.some(({ role }) => role === "tool") ? says("Paid.") : [call("pay")])),
+      { tools: [pay.tool] },
+    );
+    const agent = agentTool({ name: "agent", description: "Works.", engine: inner });
+    const main = world.process(
+      world.engine(
+        thinker(({ messages }) =>
+          messages.some(({ role }) => role === "tool") ? says("Done.") : [call("agent", { task: "go" })],
+        ),
+        { tools: [agent] },
+      ),
+    );
+    const asked = await main.start("hi", { id: "s1" });
+    await settled(world, asked.result);
+    const [pending] = (await asked.result).session.pendingToolCalls;
+    const { turnId = "", result } = await main.decide("s1", pending?.id ?? "", { type: "approve", by: "Ada" });
+    await held.reached;
+    const reader = inspection(main.source);
+    const { open } = await reader.timeline("s1", turnId ?? "");
+    expect(open).toMatchObject([{ effectId: `${turnId}/0/tool/0`, toolCallId: "agent", name: "agent" }]);
+    const child = open[0]?.children[0]?.turnId ?? "";
+    expect(child).toContain(`${asked.turnId}/0/tool/0/child/`);
+    expect((await reader.timeline("s1", child)).turn.status).toBe("running");
+    held.open();
+    await settled(world, result);
+    expect((await reader.timeline("s1", turnId ?? "")).open).toEqual([]);
+  });
+
   test("reads a long turn in pages that do not read the whole journal", async () => {
     const world = new World();
     const look = counting("look", { replay: "safe" });

@@ -2,10 +2,42 @@
 
 import type { Flow } from "../flow.ts";
 
-import { button, seeEnd, seeText, startScenario, talk, text } from "../flow.ts";
+import { button, seeEnd, seeText, startScenario, startSession, talk, text } from "../flow.ts";
 import { check, until } from "../watched-page.ts";
+import { testConfig } from "./waiting-calls.ts";
 
 export const childFlows: readonly Flow[] = [
+  {
+    name: "child agents while they run: nested lanes that grow, and a transcript from the running call",
+    run: async ({ open, start }) => {
+      const server = await start({ database: "running-child.db", config: testConfig });
+      const { page } = await open("", server);
+      await startSession(page, "Use delegate_hold");
+      const lanes = page.getByRole("listbox", { name: /^Effects of turn 1/ });
+      const inner = lanes.locator(".tl-lane[data-depth='1'] .tl-bar");
+      await until(
+        "the child has its reply and its running tool",
+        async () => inner.count(),
+        (bars) => bars === 2,
+        15_000,
+      );
+      const widthOf = async (): Promise<number> => (await inner.last().boundingBox())?.width ?? 0;
+      const before = await widthOf();
+      await until("the bar of the running tool grows", widthOf, (width) => width > before, 5000);
+      await talk(page).getByRole("link", { name: "Open the child agent" }).click();
+      await seeText(page, "Please hold for me");
+      await seeText(page, "I call hold.");
+      await talk(page).getByRole("region", { name: "Tool hold, running" }).waitFor({ timeout: 8000 });
+      await seeText(page, "The child agent waits for its tools.");
+      // The transcript follows the child to its end without a click.
+      server.signal("let-go");
+      await seeText(page, "The tool answered: let go", 15_000);
+      await talk(page).getByRole("link", { name: "Back to the conversation" }).click();
+      await seeText(page, "The tool answered: The tool answered: let go");
+      await seeEnd(page);
+      check((await inner.count()) === 3, "the child has not two replies and a tool");
+    },
+  },
   {
     name: "child agents: a transcript from the call, nested lanes, and the way back",
     run: async ({ open }) => {

@@ -51,6 +51,12 @@ export type TurnTimeline = {
    */
   readonly claims: readonly TurnClaim[];
   readonly effects: readonly TimelineEffect[];
+  /**
+   * The tool calls of a turn that runs which have no row yet, on the last page, and the turns of child agents that have
+   * begun inside them. Calls of code cells are not listed. Empty if the reply that made the calls is not in the page or
+   * among the 64 rows before it.
+   */
+  readonly open: readonly (Pick<TimelineEffect, "effectId" | "toolCallId" | "children"> & { readonly name: string })[];
   /** The `ordinal` after which the next page begins; `null` on the last page. */
   readonly next: number | null;
   /** The journal was removed because its retention time has passed. */

@@ -126,3 +126,50 @@ test("names show their control characters", () => {
   expect(visibleName("a\u202Egnp.exe")).toBe("a\\u202egnp.exe");
   expect(visibleName("two\nlines\u0000")).toBe("two lines\\u0000");
 });
+
+test.each([
+  ["the area is $\\pi r^2$.", "<code>\\pi r^2</code>"],
+  ["so \\(a_1 + b_{12}\\) holds", "<code>a_1 + b_{12}</code>"],
+  ["**$x$** and *$y$*", "<strong>"],
+  ["$a\\$b$", "<code>a\\$b</code>"],
+])("%s has a formula in its line", (text, part) => {
+  expect(html(text)).toContain('<span class="formula" hidden="">');
+  expect(html(text)).toContain(part);
+});
+
+test.each([
+  ["$$E = mc^2$$", "E = mc^2"],
+  ["\\[ E = mc^2 \\]", "E = mc^2"],
+  ["Text before\n$$\na\n+ b\n- c\n$$\nand after", "a\n+ b\n- c"],
+  ["\\[\n\\begin{aligned}\na &= b \\\\\n\n&= c_1 * d * e\n\\end{aligned}\n\\]", "&amp;= c_1 * d * e"],
+  ["> $$\n> x\n> $$\n\nafter", "<code>x</code>"],
+  ["- a list\n\n  $$\n  y^2\n  $$", "<code>y^2</code>"],
+  ["```math\nx^2\n```", "<code>x^2"],
+])("%j has a formula of its own line", (text, part) => {
+  expect(html(text)).toContain('<span class="formula display" hidden="">');
+  expect(html(text)).toContain(part);
+  expect(html(text)).not.toContain("<em>");
+});
+
+test.each([
+  "It costs $5 and not $10.",
+  "Between $5 and $10, or US$7 and US$8.",
+  "5$ or 6$, and 3$/month, 4$/year",
+  "`$x$` is code",
+  "an escaped \\$x\\$ stays",
+  "```\n$$\nx\n$$\n```",
+  "one $ alone and $ another",
+  "\\(never closed",
+])("%j has no formula", (text) => {
+  expect(html(text)).not.toContain("formula");
+});
+
+test("the search for the end of a formula is bounded, so that many markers cost no quadratic time", () => {
+  expect(html(`\\(${"x".repeat(1900)}\\)`)).toContain("formula");
+  expect(html(`\\(${"x".repeat(2100)}\\)`)).not.toContain("formula");
+  expect(html(`$${"x".repeat(2100)}$`)).not.toContain("formula");
+  // The second marker ends the search for the end of the first one.
+  const page = html("\\(a \\(b\\)");
+  expect(page).toContain("<code>b</code>");
+  expect(page).toContain("(a ");
+});

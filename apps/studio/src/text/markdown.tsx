@@ -1,4 +1,4 @@
-// Markdown of messages. Raw HTML is shown as text. Links lead to web and mail addresses only, and images are shown only
+// Markdown of messages, with tables and formulas. Raw HTML is shown as text. Links lead to web and mail addresses only, and images are shown only
 // if they are in the message itself.
 
 import type { ComponentProps, ReactNode } from "react";
@@ -10,13 +10,15 @@ import remarkGfm from "remark-gfm";
 
 import { wordClass } from "../parts/text.ts";
 import { CodeBlock } from "./code-block.tsx";
+import { Formula } from "./formula.tsx";
 import { isSafeImage, safeLink } from "./links.ts";
 import { LongText } from "./long-text.tsx";
+import { remarkFormulas } from "./math-syntax.ts";
 
 /** A longer text is cut: parsing Markdown takes about a millisecond for each kilobyte. */
 const maxLength = 12_000;
 
-const plugins = [remarkGfm];
+const plugins = [remarkGfm, remarkFormulas];
 
 const components: Components = {
   a: ({ href, children }) => <SafeLink url={href ?? ""}>{children}</SafeLink>,
@@ -28,6 +30,8 @@ const components: Components = {
   pre: ({ children }) => <>{children}</>,
   code: ({ className, children }) => {
     const text = typeof children === "string" ? children : "";
+    if (className === "math-inline") return <Formula tex={text} isDisplay={false} />;
+    if (className === "math-display" || className === "language-math") return <Formula tex={text.trim()} isDisplay />;
     const language = /language-([\w+#-]{1,30})/.exec(className ?? "")?.[1] ?? null;
     // Only the text of a code block ends with a line break.
     if (language === null && !text.endsWith("\n")) return <code>{children}</code>;
@@ -89,10 +93,14 @@ function keepUrl(url: string): string {
 /**
  * Whether a text is one line in which no character has a meaning in Markdown. Such a text needs no parser, whose time
  * is most of what a short message costs while scrolling. The first character is a letter, so that the line begins no
- * list and no block of code; the dot of `www.` and the colon of `https://` begin links.
+ * list and no block of code; the dot of `www.` and the colon of `https://` begin links, and two dollars may be a formula.
  */
 export function isOneParagraph(text: string): boolean {
-  return /^\p{L}(?:[\p{L}\p{N},;?'"()%$€/=+–—… -]|\.(?![^\s.])|:(?!\/))*$/u.test(text) && !text.endsWith(" ");
+  return (
+    /^\p{L}(?:[\p{L}\p{N},;?'"()%$€/=+–—… -]|\.(?![^\s.])|:(?!\/))*$/u.test(text) &&
+    !text.endsWith(" ") &&
+    !/\$.*\$/.test(text)
+  );
 }
 
 /** Whether quotes or lists are nested so deep that rendering them could exceed the stack. */

@@ -30,6 +30,7 @@ import { filterFlows } from "./flows/filters.ts";
 import { firstStepFlows } from "./flows/first-steps.ts";
 import { followFlows } from "./flows/following.ts";
 import { forkFlows } from "./flows/forks-and-runs.ts";
+import { formattedTextFlows } from "./flows/formatted-text.ts";
 import { hostFlows } from "./flows/hosts.ts";
 import { idleFlows } from "./flows/idle-page.ts";
 import { inboxFlows } from "./flows/inbox.ts";
@@ -58,6 +59,8 @@ const flows: readonly Flow[] = [
   ...componentFlows,
   ...firstStepFlows,
   ...followFlows,
+  ...formattedTextFlows,
+  ...circumstanceFlows,
   ...requestFlows,
   ...idleFlows,
   ...inboxFlows,

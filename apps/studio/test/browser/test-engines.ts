@@ -185,6 +185,9 @@ function replyTo({ messages }: ModelRequest): readonly FakeStep[] {
     ];
   }
   if (steps > 0) return [{ type: "text", text: `All ${steps} steps are taken.` }];
+  // A text between two lines of `====` is what the model answers.
+  const answer = /^====\n(.*)\n====$/s.exec(userText)?.[1];
+  if (answer !== undefined) return [{ type: "text", text: answer }];
   if (last?.role === "tool") return [{ type: "text", text: `The tool answered: ${messageText(last)}` }];
   const name = Object.keys(argumentsOf).find((candidate) => userText.includes(candidate));
   const hasResult = messages

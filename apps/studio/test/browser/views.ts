@@ -33,6 +33,15 @@ const extraArguments = {
   lines: Array.from({ length: 87 }, (_, index) => `row ${index + 1}`),
 };
 
+/** A formula in a line, one of its own, a table and a list of tasks. */
+const formattedText = [
+  "The roots of $ax^2 + bx + c$ are $x = \\frac{-b \\pm \\sqrt{b^2 - 4ac}}{2a}$, and a consultation costs $5, not $10.",
+  "\\[\n\\begin{pmatrix} \\cos\\theta & -\\sin\\theta \\\\ \\sin\\theta & \\cos\\theta \\end{pmatrix}\n\\]",
+  "$$\\sum_{n=1}^{\\infty} \\frac{1}{n^2} = \\frac{\\pi^2}{6} \\qquad \\int_0^1 x^2 \\, dx = \\tfrac{1}{3}$$",
+  "| region | turns | cost |\n| --- | ---: | ---: |\n| Lisbon | 1,204 | $31.20 |\n| Oslo | 880 | $19.75 |",
+  "- [x] tables\n- [x] formulas\n- [ ] diagrams",
+].join("\n\n");
+
 const visible = (selector: string) => async (page: Page) => page.locator(selector).first().waitFor();
 const bars = visible("[role='option']");
 
@@ -89,6 +98,7 @@ export async function prepareViews(part: string): Promise<Views> {
   // ones and invisible characters.
   const nested = await post("sessions", { input: "Use summarize_mail" }, tools);
   const extra = await post("sessions", { input: `Use pay ${JSON.stringify(extraArguments)}` }, tools);
+  const formatted = await post("sessions", { input: `====\n${formattedText}\n====` }, tools);
   const of = (name: string): string => ids.get(name) ?? "";
   const forked = await post(`sessions/${of("long-answer")}/fork`, { at: 1 });
   const turns: { readonly items: readonly { readonly turnId: string }[] } = JSON.parse(

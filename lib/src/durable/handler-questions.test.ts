@@ -4,7 +4,7 @@
 import type { ToolContext } from "everturn";
 import type { Runtime } from "everturn/runtime";
 
-import { session as memory, engine, fake, tool, agentTool, askAndResume } from "everturn";
+import { session as memory, engine, fake, tool, agentTool, askAndResume, askUser, messageText } from "everturn";
 import { quickjs } from "everturn/quickjs";
 import { expect, test } from "vitest";
 
@@ -59,6 +59,28 @@ test("runs the handler again in another process, with the answer and the stored 
   ]);
   expect(new Set(runs.map(({ idempotencyKey }) => idempotencyKey)).size).toBe(1);
   expect(await toolMessages(second)).toMatchObject([{ content: '{"state":{"round":2,"city":"Rome"},"day":"Monday"}' }]);
+});
+
+test("keeps questions and answers in the conversation, of which the model reads the result alone", async () => {
+  const world = new World();
+  const model = worker("ask");
+  const sessions = world.process(world.engine(model, { tools: [asker().tool] }));
+  await (
+    await sessions.start("go", { id: "s1" })
+  ).result;
+  for (const answer of ["Rome", "Monday"]) await (await sessions.reply("s1", answer)).result;
+  const { items } = await sessions.messages("s1");
+  expect(items.map((message) => [message.role, messageText(message)])).toEqual([
+    ["user", "go"],
+    ["assistant", ""],
+    ["assistant", "Which city?"],
+    ["user", "Rome"],
+    ["assistant", "Which day?"],
+    ["user", "Monday"],
+    ["tool", '{"state":{"round":2,"city":"Rome"},"day":"Monday"}'],
+    ["assistant", "Done."],
+  ]);
+  expect(model.asked.at(-1)?.messages.map(({ role }) => role)).toEqual(["user", "assistant", "tool"]);
 });
 
 test("answers outcome_unknown if the process dies while a tool that must not run twice handles the answer", async () => {
@@ -141,6 +163,33 @@ test("works for calls of a code cell and of an agent inside a tool", async () =>
     const day = { state: { round: 2, city: "Rome" }, day: "Monday" };
     if (of === cells) expect(outcome).toEqual({ type: "final_value", value: day });
     else expect(outcome.type).toBe("assistant_message");
+    const messages = (await world.process(of).get(id))?.session.thread.messages ?? [];
+    const people = messages.filter((message) => message.role === "user" || "askUser" in message.metadata);
+    expect(people.map(messageText)).toEqual(["go", "Which city?", "Rome", "Which day?", "Monday"]);
   }
   expect(runs.at(-1)?.answer).toEqual({ text: "Monday", state: { round: 2, city: "Rome" } });
+});
+
+test("keeps the answer to a question of a tool that code called, which the code reads", async () => {
+  const world = new World();
+  const cellText = "```javascript\nfinish(await tools.choose({}));\n```";
+  const choose = tool({
+    name: "choose",
+    description: "Asks.",
+    schema: { type: "object" },
+    handler: () => askUser("Which colour?"),
+  });
+  const of = world.engine(
+    thinker(() => [{ type: "text", text: cellText }]),
+    { tools: [choose], protocol: { type: "code", executor: quickjs() } },
+  );
+  const sessions = world.process(of);
+  await (
+    await sessions.start("go", { id: "s1" })
+  ).result;
+  const { outcome } = await (await sessions.reply("s1", "Blue")).result;
+  expect(outcome).toEqual({ type: "final_value", value: "Blue" });
+  const { items } = await sessions.messages("s1");
+  const people = items.filter((message) => message.role === "user" || "askUser" in message.metadata);
+  expect(people.map(messageText)).toEqual(["go", "Which colour?", "Blue"]);
 });

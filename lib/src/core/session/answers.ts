@@ -340,7 +340,11 @@ export function checkNotBlank(messages: readonly Message[]): void {
   if (issues.length > 0) throw new ValidationError("invalid_message", { issues });
 }
 
-/** Adds a user message to a session. If the session waits for an answer to a question, the message is that answer. */
+/**
+ * Adds a user message to a session. If the session waits for an answer to a question, the message is that answer. An
+ * answer that a handler or a cell reads is kept in the thread, too, after its question: the model reads what the
+ * handler or the cell makes of it, and people who open the conversation read question and answer.
+ */
 export function addUserMessage<Context extends CallerContext>(
   session: Session<Context>,
   message: UserMessage,
@@ -348,8 +352,15 @@ export function addUserMessage<Context extends CallerContext>(
   checkNotBlank([message]);
   const isAnswer = session.status === "awaiting_user";
   const question = isAnswer ? (session.pendingToolCalls.find((call) => isQuestion(session, call)) ?? null) : null;
-  if (question !== null && question.path.length > 0) {
-    return withStatus(withForwardedAnswer(session, question, { type: "answer", text: messageText(message) }), true);
+  if (question !== null && (question.path.length > 0 || question.cellId !== null)) {
+    const metadata = { ...message.metadata, askUserAnswer: true, toolCallId: question.id };
+    const shown = { ...session, thread: addMessage(session.thread, { ...message, metadata }) };
+    const text = messageText(message);
+    const answered =
+      question.path.length > 0
+        ? withForwardedAnswer(shown, question, { type: "answer", text })
+        : withAnswer(shown, question, text);
+    return withStatus(answered, true);
   }
   if (question?.answerAs === "tool_result")
     return withStatus(withAnswer(session, question, messageText(message)), true);

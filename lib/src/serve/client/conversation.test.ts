@@ -2,6 +2,7 @@
 
 import type { Runtime } from "../../durable/internal.ts";
 import type { Conversation, ConversationSnapshot } from "./conversation.ts";
+import type { ToolContext } from "everturn";
 
 import { afterEach, expect, test } from "vitest";
 
@@ -9,7 +10,7 @@ import { handModel } from "../../../test/hand-model.ts";
 import { says } from "../../../test/runs.ts";
 import { counting, worker, World } from "../../../test/runtime/world.ts";
 import { fake } from "../../core/adapters/internal.ts";
-import { engine, tool } from "../../core/engine/internal.ts";
+import { askAndResume, askUser, engine, tool } from "../../core/engine/internal.ts";
 import { messageText } from "../../core/model/internal.ts";
 import { memoryStorage } from "../../durable/host/memory/memory.ts";
 import { runtime } from "../../durable/internal.ts";
@@ -128,6 +129,60 @@ test("sends, shows a waiting call, and decides it with the digest that was shown
   await store.decide(call, { type: "approve" });
   await until(store, (snapshot) => texts(snapshot).at(-1) === "Done.");
   expect(texts(store.snapshot())).toEqual(["hi", "Hello.", "pay 5 euros", "", "paid", "Done."]);
+  stop();
+});
+
+test.each([
+  ["askUser", () => askUser("Which city?")],
+  ["an answer that is the result", () => askUser("Which city?", { answerAs: "tool_result" })],
+  [
+    "askAndResume",
+    (_: unknown, { answer }: ToolContext) => (answer === null ? askAndResume("Which city?") : `to ${answer.text}`),
+  ],
+])("answers the question of a tool, and shows question and answer also in another page (%s)", async (_, handler) => {
+  const ask = tool({ name: "ask", description: "Asks.", schema: { type: "object" }, handler });
+  const scripts = [[{ type: "tool_call", id: "c1", name: "ask" }], [{ type: "text", text: "Done." }]] as const;
+  const { client } = world(engine({ adapter: fake({ scripts }), model: "fake:m", tools: [ask] }));
+  const store = conversation(client, "s");
+  const stop = store.subscribe(() => undefined);
+  await store.send("go");
+  await until(store, ({ question }) => question === "Which city?");
+  const [call] = store.snapshot().pending;
+  await store.answer("Rome", call);
+  await until(store, (snapshot) => texts(snapshot).at(-1) === "Done.");
+  const shown = texts(store.snapshot());
+  expect(shown.slice(shown.indexOf("Which city?"))).toContain("Rome");
+  const other = conversation(client, "s");
+  const stopOther = other.subscribe(() => undefined);
+  await until(other, ({ messages }) => messages.length > 0);
+  expect(texts(other.snapshot())).toEqual(shown);
+  stop();
+  stopOther();
+});
+
+test("answers questions one after the other, and gives the result of a manual call", async () => {
+  const schema = { type: "object" };
+  const asking = (name: string) =>
+    tool({ name, description: "Asks.", schema, handler: (_, { answer }) => answer?.text ?? askAndResume(`${name}?`) });
+  const scan = tool({ name: "scan", description: "Scans.", schema, manual: true });
+  const names = ["city", "day", "scan"];
+  const calls = names.map((name) => ({ type: "tool_call", id: name, name }) as const);
+  const adapter = fake({ scripts: [calls, [{ type: "text", text: "Done." }]] });
+  const { client } = world(engine({ adapter, model: "fake:m", tools: [asking("city"), asking("day"), scan] }));
+  const store = conversation(client, "s");
+  const stop = store.subscribe(() => undefined);
+  await store.send("go");
+  await until(store, ({ pending }) => pending.length === 3);
+  const [city, day, manual] = names.map((name) => store.snapshot().pending.find(({ id }) => id === name));
+  await expect(store.answer("Monday", day)).rejects.toMatchObject({ reason: "invalid_argument" });
+  await store.answer("Rome", city);
+  await until(store, ({ question }) => question === "day?");
+  await store.answer("Monday");
+  await until(store, ({ pending }) => pending.length === 1);
+  await store.answer({ badge: 7 }, manual);
+  await until(store, (snapshot) => texts(snapshot).at(-1) === "Done.");
+  const results = store.snapshot().messages.filter(({ role }) => role === "tool");
+  expect(results.map(messageText).toSorted()).toEqual(["Monday", "Rome", '{"badge":7}']);
   stop();
 });
 

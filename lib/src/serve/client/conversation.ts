@@ -29,6 +29,7 @@ import type { FollowState } from "./session-follower.ts";
 import type { ClientDecision, ClientTurn, EverturnClient } from "./types.ts";
 
 import { systemClock } from "../../core/clock/clock.ts";
+import { MisuseError } from "../../core/model/internal.ts";
 import { recoverFailed } from "../contract/internal.ts";
 import { SessionFollower } from "./session-follower.ts";
 
@@ -87,7 +88,10 @@ export type Conversation = {
   readonly send: (message: string) => Promise<ClientTurn>;
   /** Decides a call of `pending`. Refused with `call_changed` if the call is no longer the one that was shown. */
   readonly decide: (call: PendingToolCall, decision: ClientDecision) => Promise<ClientTurn>;
-  /** Answers the question of the session, or gives the result of a call of `pending`. */
+  /**
+   * Answers the question of the session (`question`), or gives the result of a manual call of `pending`. With several
+   * questions in `pending`, those after the first one are asked when it is answered.
+   */
   readonly answer: (answer: Json, call?: PendingToolCall) => Promise<ClientTurn>;
   /** Adds a message to the open turn at its next checkpoint, or to the next turn. */
   readonly steer: (message: string) => Promise<void>;
@@ -174,9 +178,13 @@ export function conversation(client: EverturnClient, id: string, options: Conver
       }),
     decide: ({ id: toolCallId, digest }, decision) => act(() => client.decide(id, toolCallId, { ...decision, digest })),
     answer: (answer, call) =>
-      act(() => {
-        const asked = call ?? pendingOf(follower.state.session).find(({ reason }) => reason === "question");
-        if (asked !== undefined) return client.submitToolResults(id, [[asked.id, answer]]);
+      act(async () => {
+        if (call !== undefined && call.reason !== "question") return client.submitToolResults(id, [[call.id, answer]]);
+        const asked = follower.state.session?.session.pendingToolCallId ?? null;
+        if (call !== undefined && call.id !== asked) {
+          const message = `answer: the call ${JSON.stringify(call.id)} is not the one whose question is asked now; questions are answered one after the other`;
+          throw new MisuseError("invalid_argument", message, { path: ["call"] });
+        }
         return client.reply(id, typeof answer === "string" ? answer : JSON.stringify(answer));
       }),
     steer: async (message) => {

@@ -128,8 +128,12 @@ export function pinnedPositions(
   return positions.toSorted((left, right) => left - right);
 }
 
+/** The newest user message, without answers to questions that a handler reads. */
 function newestInput(entries: readonly Message[], length: number): number | null {
-  for (let index = length - 1; index >= 0; index -= 1) if (entries[index]?.role === "user") return index;
+  for (let index = length - 1; index >= 0; index -= 1) {
+    const message = entries[index];
+    if (message?.role === "user" && message.metadata["askUserAnswer"] !== true) return index;
+  }
   return null;
 }
 

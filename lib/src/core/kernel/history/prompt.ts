@@ -202,7 +202,8 @@ function renderOnce(message: Message): Message | null {
 function render(message: Message): Message | null {
   switch (message.role) {
     case "user":
-      return renderContent(message, message.content);
+      // The handler or the cell that asked has read the answer.
+      return message.metadata["askUserAnswer"] === true ? null : renderContent(message, message.content);
     case "tool":
       return renderContent(message, message.content) ?? { ...message, content: "" };
     case "assistant":
@@ -312,11 +313,12 @@ function placeResults(history: readonly Message[]): readonly Message[] {
   const open = new Map<string, { readonly places: (readonly [reply: number, slot: number])[]; next: number }>();
   const answers = new Map<number, (ToolMessage | null)[]>();
   const removed = new Set<number>();
-  /** The newest question of each call, by call id. */
-  const questions = new Map<string, number>();
+  /** The questions of each call, by call id. */
+  const asked = new Map<string, readonly number[]>();
   for (const [index, message] of history.entries()) {
     const { askUser, toolCallId } = message.metadata;
-    if (askUser === true && typeof toolCallId === "string") questions.set(toolCallId, index);
+    if (askUser === true && typeof toolCallId === "string")
+      asked.set(toolCallId, [...(asked.get(toolCallId) ?? []), index]);
     if (message.role === "assistant" && message.toolCalls.length > 0) {
       const slots: (ToolMessage | null)[] = [];
       for (const [slot, { id }] of message.toolCalls.entries()) {
@@ -335,8 +337,8 @@ function placeResults(history: readonly Message[]): readonly Message[] {
     removed.add(index);
     // A question that precedes the result of its call was answered by it. A question whose answer is a user message
     // follows a placeholder.
-    const question = questions.get(message.toolCallId) ?? -1;
-    if (question > place[0]) removed.add(question);
+    for (const question of asked.get(message.toolCallId) ?? []) if (question > place[0]) removed.add(question);
+    asked.delete(message.toolCallId);
   }
   if (removed.size === 0) return history;
   return history.flatMap((message, index): readonly Message[] => {

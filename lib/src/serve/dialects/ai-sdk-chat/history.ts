@@ -7,6 +7,8 @@
 //   2. Input that was steered into an open turn is a part of the assistant message of that turn.
 //   3. An answer that became the result of a call is shown as a user message.
 //   4. Calls are shown with their current state: answered, decided or pending.
+//   5. A call whose handler has read an answer is shown twice, as in a stream: as it was asked, and with its result after
+//      the answer.
 
 import type {
   AssistantMessage,
@@ -56,8 +58,14 @@ function conversationOf({ messages, from, pendingToolCalls, lastTurn, questionOp
   return conversation;
 }
 
-/** The newest UI message, and the index of the message of the session that starts it. */
-export type NewestUiMessage = { readonly message: UiMessage; readonly index: number };
+/** The newest UI message, and where it is in the session. */
+export type NewestUiMessage = {
+  readonly message: UiMessage;
+  /** The index of the message of the session that starts it. */
+  readonly index: number;
+  /** The index of the earlier reply whose calls it shows again (rule 5); `null`: there is none. */
+  readonly repeats: number | null;
+};
 
 /** The newest of these messages as a UI message; `null` if there is none. `count`: the number of all UI messages. */
 export function newestUiMessage(thread: UiThread): { readonly newest: NewestUiMessage | null; readonly count: number } {
@@ -65,7 +73,7 @@ export function newestUiMessage(thread: UiThread): { readonly newest: NewestUiMe
   const messages = conversation.end();
   const message = messages.at(-1);
   return {
-    newest: message === undefined ? null : { message, index: conversation.newestIndex },
+    newest: message === undefined ? null : { message, index: conversation.newestIndex, repeats: conversation.repeats },
     count: messages.length,
   };
 }
@@ -86,15 +94,22 @@ type Draft = {
   asked: string | null;
 };
 
+/** Where the part of a call is, and the index of the message of the session that made the call. */
+type CallPlace = { readonly parts: UiPart[]; readonly at: number; readonly index: number };
+
 /** Collects UI messages while it reads the messages of a session in order. */
 class Conversation {
   readonly #finished: { readonly id: string; readonly role: UiMessage["role"]; readonly parts: UiPart[] }[] = [];
   readonly #ids = new Set<string>();
   /** The place of each call's part; the newest call of an id. */
-  readonly #calls = new Map<string, { readonly parts: UiPart[]; readonly at: number }>();
+  readonly #calls = new Map<string, CallPlace>();
   #draft: Draft | null = null;
   /** The index of the message of the session that started the newest UI message. */
   newestIndex = 0;
+  /** The index of the reply whose calls the newest UI message repeats; `null`: it repeats none. */
+  repeats: number | null = null;
+  /** The calls whose handlers have read an answer and have not run again yet. */
+  readonly #resumed = new Set<string>();
   /** User messages without a reply yet: they become messages of their own, or parts of the reply of the open turn. */
   #unanswered: { readonly message: UserMessage; readonly index: number }[] = [];
 
@@ -108,9 +123,12 @@ class Conversation {
   take(message: Message, index: number): void {
     if (isFinalizeNudge(message)) return;
     switch (message.role) {
-      case "user":
+      case "user": {
+        const { askUserAnswer, toolCallId } = message.metadata;
+        if (askUserAnswer === true && typeof toolCallId === "string") this.#resumed.add(toolCallId);
         this.#unanswered.push({ message, index });
         break;
+      }
       case "assistant":
         if (message.metadata["askUser"] === true) this.#question(message, index);
         else this.#reply(message, index);
@@ -127,7 +145,7 @@ class Conversation {
   /** Adds pending calls and sets their state. */
   wait(pending: readonly PendingToolCall[], lastTurn: string | null, index: number): void {
     for (const call of pending) {
-      if (!this.#calls.has(call.id)) this.#call(call, lastTurn, this.#assistantDraft(lastTurn, index).parts);
+      if (!this.#calls.has(call.id)) this.#call(call, lastTurn, this.#assistantDraft(lastTurn, index).parts, index);
       this.#setState(call.id, waitingState(call, lastTurn), pendingInput(call));
     }
   }
@@ -162,6 +180,7 @@ class Conversation {
     this.#ids.add(id);
     this.#finished.push({ id, role, parts });
     this.newestIndex = index;
+    this.repeats = null;
     return id;
   }
 
@@ -220,7 +239,7 @@ class Conversation {
         case "tool_call": {
           const call = part.providerExecuted ?? calls.get(part.toolCallId);
           calls.delete(part.toolCallId);
-          if (call !== undefined) this.#call(call, turn, parts, part.providerExecuted !== null);
+          if (call !== undefined) this.#call(call, turn, parts, index, part.providerExecuted !== null);
           break;
         }
         case "tool_result": {
@@ -235,11 +254,31 @@ class Conversation {
           break;
       }
     }
-    for (const call of calls.values()) this.#call(call, turn, parts);
+    for (const call of calls.values()) this.#call(call, turn, parts, index);
+  }
+
+  /** Shows the calls that run again in a turn, at the start of its message. */
+  #repeatCalls(turn: string | null, index: number): void {
+    if (turn === null || this.#resumed.size === 0) return;
+    this.#draft = null;
+    const { parts } = this.#assistantDraft(turn, index);
+    const resumed = [...this.#calls].filter(([id]) => this.#resumed.has(id));
+    for (const [id, place] of resumed) {
+      const part = this.#partOf(id);
+      if (part === null) continue;
+      this.#calls.set(id, {
+        parts,
+        at: parts.push({ ...part, toolMetadata: { turnId: turn } }) - 1,
+        index: place.index,
+      });
+      this.repeats = Math.min(this.repeats ?? place.index, place.index);
+    }
+    this.#resumed.clear();
   }
 
   /** A question of a tool. It ends the assistant message. */
   #question(message: AssistantMessage, index: number): void {
+    this.#repeatCalls(turnOf(message), index);
     if (this.#draft !== null && this.#draft.asked !== null) this.#draft = null;
     const draft = this.#assistantDraft(turnOf(message), index);
     const { toolCallId: metadataCallId } = message.metadata;
@@ -261,6 +300,7 @@ class Conversation {
     }
     const result = resultOfMessage(message);
     if (result === null) return;
+    if (this.#resumed.has(toolCallId)) this.#repeatCalls(turnOf(message), index);
     const turn = turnOf(message) ?? this.#draft?.turn ?? "";
     // A user decides between two turns. A denial in the turn of its call is one of a policy, which a stream shows as an
     // error.
@@ -270,7 +310,7 @@ class Conversation {
   }
 
   /** Adds a call and remembers its place, so that its state can be set by later messages. */
-  #call(call: ToolCall, turn: string | null, parts: UiPart[], providerExecuted = false): void {
+  #call(call: ToolCall, turn: string | null, parts: UiPart[], index: number, providerExecuted = false): void {
     const { id, name, arguments: args, rawArguments } = call;
     const part: UiToolPart = {
       type: `tool-${name}`,
@@ -280,7 +320,7 @@ class Conversation {
       state: "input-available",
       input: args ?? rawArguments ?? {},
     };
-    this.#calls.set(id, { parts, at: parts.push(part) - 1 });
+    this.#calls.set(id, { parts, at: parts.push(part) - 1, index });
   }
 
   /** The part of a call; `null` if the call is not in the loaded messages. */
@@ -341,6 +381,16 @@ function waitingState(call: PendingToolCall, lastTurn: string | null): UiToolSta
       return deniedState({ id: approvalIdOf(lastTurn, call) }, decision.reason);
     // The answer is for a call inside of the tool; the tool itself runs again.
     case "forward":
-      return { state: "approval-responded", approval: { ...approval, approved: decision.answer.type !== "deny" } };
+      switch (decision.answer.type) {
+        case "approve":
+        case "deny":
+          return {
+            state: "approval-responded",
+            approval: { ...approval, approved: decision.answer.type === "approve" },
+          };
+        case "answer":
+        case "result":
+          return { state: "input-available" };
+      }
   }
 }

@@ -4,7 +4,7 @@ import type { UIMessage } from "ai";
 import type { EngineFields, FakeScript, Tool, ToolContext } from "everturn";
 
 import { lastAssistantMessageIsCompleteWithApprovalResponses } from "ai";
-import { askUser, engine, fail, fake, finish, halt, tool, askAndResume } from "everturn";
+import { agentTool, askUser, engine, fail, fake, finish, halt, tool, askAndResume } from "everturn";
 import { memoryStorage, runtime } from "everturn/runtime";
 import { expect, test } from "vitest";
 
@@ -24,6 +24,14 @@ const calls = (...names: readonly string[]): FakeScript =>
   names.map((name, index) => ({ type: "tool_call", id: `c${index}`, name, arguments: { at: index } }));
 const returning = (name: string, handler: (input: unknown, run: ToolContext) => unknown, rest: object = {}): Tool =>
   tool({ name, description: "Returns.", schema, handler, ...rest });
+/** A tool that asks its questions one after the other, and returns all answers. */
+const asking = (name: string, ...questions: readonly string[]): Tool =>
+  returning(name, (_, { answer }) => {
+    const before = Array.isArray(answer?.state) ? answer.state : [];
+    const answers = answer === null ? [] : [...before, answer.text];
+    const question = questions[answers.length];
+    return question === undefined ? { answers } : askAndResume(question, { state: answers });
+  });
 const approvalOf = (chat: Chat): string => {
   const part = chat.messages.at(-1)?.parts.find((item) => "approval" in item && item.state === "approval-requested");
   return part !== undefined && "approval" in part ? (part.approval?.id ?? "") : "";
@@ -103,6 +111,67 @@ const cases: { readonly [name: string]: Case } = {
     scripts: [calls("ask")],
     tools: [returning("ask", () => askAndResume("Which one?", { opts: { choices: ["a", "b"] } }))],
   },
+  "an answered question that resumes the tool": {
+    scripts: [calls("ask"), says("So be it."), says("Fine.")],
+    tools: [asking("ask", "Which one?")],
+    play: async (chat) => {
+      await chat.sendMessage({ text: "This one" });
+      await chat.sendMessage({ text: "Thanks" });
+    },
+  },
+  "a tool that asks twice": {
+    scripts: [calls("ask"), says("So be it.")],
+    tools: [asking("ask", "Which city?", "Which day?")],
+    play: async (chat) => {
+      await chat.sendMessage({ text: "Rome" });
+      await chat.sendMessage({ text: "Monday" });
+    },
+  },
+  "a question of an agent inside a tool": {
+    scripts: [[{ type: "tool_call", id: "c1", name: "helper", arguments: { task: "Look." } }], says("So be it.")],
+    tools: [
+      agentTool({
+        name: "helper",
+        description: "Helps.",
+        engine: engine({
+          adapter: fake({ scripts: [calls("ask"), says("It is Rome.")] }),
+          model: "fake:m",
+          tools: [asking("ask", "Which city?")],
+        }),
+      }),
+    ],
+    play: (chat) => chat.sendMessage({ text: "Rome" }),
+  },
+  "a tool that asks and whose value is converted for the model": {
+    scripts: [calls("ask"), says("So be it.")],
+    tools: [
+      returning("ask", (_, { answer }) => (answer === null ? askAndResume("Which city?") : { rows: 1000 }), {
+        toModel: () => "1000 rows",
+      }),
+    ],
+    play: (chat) => chat.sendMessage({ text: "Rome" }),
+  },
+  "a call that was approved after a question was answered": {
+    scripts: [calls("ask"), calls("pay"), says("Done.")],
+    tools: [asking("ask", "Which city?"), pay],
+    play: async (chat) => {
+      await chat.sendMessage({ text: "Rome" });
+      await decided(chat, true);
+    },
+  },
+  "an answered question of a tool that asks again": {
+    scripts: [calls("ask")],
+    tools: [asking("ask", "Which city?", "Which day?")],
+    play: (chat) => chat.sendMessage({ text: "Rome" }),
+  },
+  "two tools that ask": {
+    scripts: [calls("ask", "choose"), says("So be it.")],
+    tools: [asking("ask", "Which city?"), asking("choose", "Which day?")],
+    play: async (chat) => {
+      await chat.sendMessage({ text: "Rome" });
+      await chat.sendMessage({ text: "Monday" });
+    },
+  },
   "a tool that reports progress": {
     scripts: [calls("look"), says("Seen.")],
     tools: [
@@ -168,4 +237,44 @@ test.each(Object.entries(cases))("%s", async (_, { scripts, tools = [], play, op
   await chat.sendMessage({ text: "Go" });
   await play?.(chat);
   expect(seen(await loaded(sessions))).toEqual(seen(chat.messages));
+});
+
+test("a page that is opened while the tool reads the answer shows what the other page shows", async () => {
+  let release = (): void => undefined;
+  const released = new Promise<void>((resolve) => (release = resolve));
+  const ask = returning("ask", async (_, { answer }) => {
+    if (answer === null) return askAndResume("Which city?");
+    await released;
+    return { city: answer.text };
+  });
+  const adapter = fake({ scripts: [calls("ask"), calls("pay"), says("Done.")] });
+  const sessions = runtime({
+    host: memoryStorage(),
+    engines: { default: engine({ adapter, model: "fake:m", tools: [ask, pay] }) },
+  });
+  const server = serve(sessions, { by: "ada" });
+  const chat = chatWith(server);
+  await chat.sendMessage({ text: "Go" });
+  const answered = chat.sendMessage({ text: "Rome" });
+  await expect.poll(() => chat.messages.at(-1)?.parts.at(-1)?.type).toBe("tool-ask");
+  const other = chatWith(server, { messages: await loaded(sessions) });
+  const resumed = other.resumeStream();
+  await expect.poll(() => other.messages.at(-1)?.parts.at(-1)?.type).toBe("tool-ask");
+  expect(seen(other.messages)).toEqual(seen(chat.messages));
+  release();
+  await Promise.all([answered, resumed]);
+  expect(seen(other.messages)).toEqual(seen(chat.messages));
+  // The next turn extends the message: a page that reads it gets the message from its start.
+  const [call] = (await sessions.get("chat"))?.session.pendingToolCalls ?? [];
+  const third = chatWith(server, { messages: await loaded(sessions) });
+  await sessions.decide("chat", call?.id ?? "", { type: "approve" });
+  await Promise.all([third.resumeStream(), other.resumeStream()]);
+  expect(third.messages.at(-1)?.parts.map(({ type }) => type)).toEqual([
+    "tool-ask",
+    "step-start",
+    "tool-pay",
+    "step-start",
+    "text",
+  ]);
+  expect(seen(third.messages)).toEqual(seen(await loaded(sessions)));
 });

@@ -70,6 +70,8 @@ export async function* replayBatches(
   // Other calls that wait are in an earlier UI message.
   const pendingToolCalls = view.session.pendingToolCalls.filter((call) => calls.has(call.id));
   let steps: readonly Message[] = [];
+  let before =
+    outline.repeats === null ? [] : await messagesBetween(sessions, sessionId, outline.repeats, outline.index);
   let partsBefore = 0;
   for (let next = outline.index; next < end;) {
     const limit = Math.min(page.limit, end - next);
@@ -79,15 +81,37 @@ export async function* replayBatches(
     steps = [...steps, ...items];
     const isLast = next >= end;
     const count = isLast ? steps.length : lastStepIndex(steps);
-    const thread = threadOf(view, steps.slice(0, count), next - steps.length);
-    const parts = uiMessages({ ...thread, pendingToolCalls: isLast ? pendingToolCalls : [] })
-      .filter(({ role }) => role === "assistant")
-      .flatMap((message) => message.parts);
+    const shown = steps.slice(0, count);
+    if (shown.length === 0) continue;
+    const thread = threadOf(view, [...before, ...shown], next - steps.length - before.length);
+    const replies = uiMessages({ ...thread, pendingToolCalls: isLast ? pendingToolCalls : [] }).filter(
+      ({ role }) => role === "assistant",
+    );
+    const parts = (before.length === 0 ? replies : replies.slice(-1)).flatMap((message) => message.parts);
     steps = steps.slice(count);
+    before = [];
     if (parts.length > 0) yield replayChunks({ id, parts }, partsBefore);
     partsBefore += parts.length;
   }
   return undefined;
+}
+
+/** The messages of a range without results of tools: a reply, and the questions of its tools with their answers. */
+async function messagesBetween(
+  sessions: CallerSessions,
+  sessionId: string,
+  from: number,
+  end: number,
+): Promise<readonly Message[]> {
+  const messages: Message[] = [];
+  for (let next = from; next < end;) {
+    const limit = Math.min(page.limit, end - next);
+    const { items } = await sessions.messages(sessionId, { ...page, after: next - 1, limit });
+    if (items.length === 0) break;
+    next += items.length;
+    messages.push(...items.filter(({ role }) => role !== "tool"));
+  }
+  return messages;
 }
 
 /**
@@ -116,8 +140,11 @@ function outlineOf(message: Message): Message {
   switch (message.role) {
     case "assistant":
       return outlineOfReply(message);
-    case "user":
-      return { ...message, content: "", metadata: isFinalizeNudge(message) ? message.metadata : {}, origin: null };
+    case "user": {
+      const { askUserAnswer = null, toolCallId = null } = message.metadata;
+      const metadata = isFinalizeNudge(message) ? message.metadata : { askUserAnswer, toolCallId };
+      return { ...message, content: "", metadata, origin: null };
+    }
     case "tool":
     case "system":
     case "event":

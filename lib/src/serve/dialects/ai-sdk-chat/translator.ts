@@ -359,7 +359,9 @@ export class UiTranslator {
   #encoded(answer: ToolAnswer): readonly UiChunk[] {
     const { toolCallId } = answer;
     const state = this.#calls.get(toolCallId);
-    const result = state === undefined || state === "settled" ? null : resultOfMessage(answer);
+    // A call that runs again after its question was answered looks like one of code until here, and is shown settled.
+    const isSettled = state === "settled" && !this.#callsOfCode.has(toolCallId);
+    const result = state === undefined || isSettled ? null : resultOfMessage(answer);
     return result === null ? [] : this.#settleCall(toolCallId, result);
   }
 

@@ -1,6 +1,6 @@
 // The rules of `npm run release:check` that need no installed package: each of them can fail.
 
-import type { ReleaseFiles } from "../../tools/package/release-rules.ts";
+import type { PackageFields, ReleaseFiles } from "../../tools/package/release-rules.ts";
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -11,6 +11,7 @@ import { createManifest } from "../../tools/package/create-package.ts";
 import { readManifest } from "../../tools/package/entry-files.ts";
 import {
   bundledPackages,
+  checkAddresses,
   checkContents,
   checkLicences,
   checkVersion,
@@ -60,6 +61,26 @@ describe("version and changelog", () => {
     ],
   ])("fail with %s", (_, files, expected) => {
     expect(() => checkVersion(files)).toThrow(expected);
+  });
+});
+
+describe("the addresses of the project", () => {
+  const repository = { type: "git", url: "git+https://example.com/everturn/everturn.git" };
+  const homepage = "https://example.com";
+
+  it("pass as texts and as an object", () => {
+    expect(checkAddresses({ repository, homepage })).toBe(`${repository.url}, ${homepage}`);
+    expect(checkAddresses({ repository: repository.url, homepage })).toBe(`${repository.url}, ${homepage}`);
+  });
+
+  it.each<[string, PackageFields, RegExp]>([
+    ["no repository", { homepage }, /^lib\/package\.json: repository must be an https address, not undefined/],
+    ["no homepage", { repository }, /homepage must be an https address, not undefined/],
+    ["a repository without an address", { repository: { type: "git" }, homepage }, /repository must be/],
+    ["an address of another protocol", { repository, homepage: "http://example.com/a" }, /homepage must be/],
+    ["a repository that is a host alone", { repository: "https://example.com", homepage }, /repository must be/],
+  ])("fail with %s", (_, manifest, expected) => {
+    expect(() => checkAddresses(manifest)).toThrow(expected);
   });
 });
 

@@ -1,7 +1,7 @@
 // `npm run release:check`: everything that has to hold before a release, on the tarball that is published. It ends with
 // the command that publishes it.
 //
-//   1. version, changelog, licences
+//   1. version, changelog, addresses of the project, licences
 //   2. the package: publint, arethetypeswrong, budgets
 //   3. an empty project with the installed tarball, under each runtime: `import` and `require()` of every entry point,
 //      a turn that survives kill -9, the command, a configuration file
@@ -27,7 +27,14 @@ import { describe, isWithin, measure } from "./budgets.ts";
 import { writeCreatePackage } from "./create-package.ts";
 import { entryPoints, readManifest, root } from "./entry-files.ts";
 import { addFile, pack, unpack } from "./packed.ts";
-import { bundledPackages, checkContents, checkLicences, checkVersion, publishCommand } from "./release-rules.ts";
+import {
+  bundledPackages,
+  checkAddresses,
+  checkContents,
+  checkLicences,
+  checkVersion,
+  publishCommand,
+} from "./release-rules.ts";
 
 const execute = promisify(execFile);
 
@@ -349,6 +356,7 @@ try {
   const tarball = await pack(join(root, "release"));
   const unpacked = await unpack(tarball, join(folder, "unpacked"));
   await check("version and changelog", () => checkVersion(releaseFiles()));
+  await check("addresses", () => checkAddresses(readManifest()));
   await check("licences", () => checkPackageLicences(unpacked));
   await check("contents", () => checkContents(tarball.files));
   await check("publint", () => checkPublint(unpacked));

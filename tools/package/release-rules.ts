@@ -1,4 +1,4 @@
-// The rules of a release that need no installed package: version, changelog, licences and contents. Each function
+// The rules of a release that need no installed package: version, changelog, addresses, licences and contents. Each function
 // returns a line for the report, or throws an error that says what to change. They take values and read no files, so
 // that tests can break every rule (lib/test/release-rules.test.ts).
 //
@@ -20,6 +20,9 @@ export type PackageFields = {
   readonly version?: string;
   readonly private?: boolean;
   readonly license?: unknown;
+  /** An address, or an object with one (`url`). */
+  readonly repository?: unknown;
+  readonly homepage?: unknown;
   readonly dependencies?: { readonly [name: string]: string };
 };
 
@@ -39,6 +42,24 @@ export function checkVersion({ library, others, lockedVersion, changelog }: Rele
     if (range !== "*") throw new Error(`${folder}/package.json depends on everturn ${String(range)} in place of "*"`);
   }
   return `${version}, ${changesOf(changelog, version)}`;
+}
+
+/**
+ * Checks that the package names its repository and its homepage: the registry shows both, and reports of defects and of
+ * vulnerabilities are sent there. The workspace has none before the project has an address.
+ */
+export function checkAddresses({ repository, homepage }: PackageFields): string {
+  const url =
+    typeof repository === "object" && repository !== null && "url" in repository ? repository.url : repository;
+  const addresses = [
+    ["repository", url, /^(?:git\+)?https:\/\/[^/]+\/./],
+    ["homepage", homepage, /^https:\/\/./],
+  ] as const;
+  for (const [field, address, pattern] of addresses) {
+    if (typeof address === "string" && pattern.test(address)) continue;
+    throw new Error(`lib/package.json: ${field} must be an https address, not ${String(JSON.stringify(address))}`);
+  }
+  return `${String(url)}, ${String(homepage)}`;
 }
 
 /** The changes of a version in the changelog, for people. */

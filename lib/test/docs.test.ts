@@ -8,6 +8,8 @@
 // its own, in an empty folder, against a provider on the loopback interface (guides/provider.ts), and has to print that
 // output and end by itself. guides/replies.ts has what the provider replies to it. An `sh` code block with such an
 // output is a program too; `npx everturn` in it runs the built command.
+//
+// The module of a page (`html`) is type-checked and not run.
 
 import type { PostgresServer } from "./postgres-server.ts";
 
@@ -23,7 +25,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 
 import { LoopbackProvider } from "./guides/provider.ts";
 import { replies } from "./guides/replies.ts";
-import { documentedFiles, filesBelow, readSnippets } from "./guides/snippets.ts";
+import { documentedFiles, filesBelow, otherBlocks, readSnippets } from "./guides/snippets.ts";
 import { startPostgres } from "./postgres-server.ts";
 
 const root = join(import.meta.dirname, "../..");
@@ -56,7 +58,9 @@ beforeAll(async () => {
   await Promise.all(transpiled.map(({ module, code }) => writeJavaScript(module, code)));
   await writeJavaScript("redirect.ts", await readFile(join(import.meta.dirname, "guides/redirect.ts"), "utf8"));
   const options = { noUnusedLocals: false, jsx: "react-jsx" };
-  const page = snippets.filter(({ code }) => code.includes('"everturn/react"')).map(({ module }) => module);
+  const page = snippets
+    .filter(({ code, isPage }) => isPage || code.includes('"everturn/react"'))
+    .map(({ module }) => module);
   const config = { extends: "../../../tsconfig.test.json", compilerOptions: options };
   const projects = {
     "tsconfig.json": { ...config, include: ["*.ts", "*.tsx"], exclude: page },
@@ -77,6 +81,31 @@ test("there are snippets, in Markdown and in doc comments", () => {
   expect(snippets.filter(({ title }) => title.includes(".ts:")).length).toBeGreaterThan(10);
 });
 
+test("every other code block is checked by another test, or is no code", async () => {
+  const shell = [...(await otherBlocks())].filter(([block]) => / (?:sh|bash)$/.test(block));
+  // apps/cli/test/documented-commands.test.ts parses the commands.
+  expect(shell.length).toBeGreaterThan(10);
+  const others = [...(await otherBlocks())].filter((block) => !shell.some(([name]) => name === block[0]));
+  expect(Object.fromEntries(others)).toEqual({
+    // Diagrams.
+    "ARCHITECTURE.md text": 2,
+    "docs/guide/human-approval.md text": 1,
+    "docs/guide/security.md text": 1,
+    // What commands print, with ids and times that differ from run to run.
+    "docs/guide/cli.md text": 3,
+    "docs/guide/deploying.md text": 1,
+    "docs/guide/operators.md text": 1,
+    // What `everturn serve` prints, and the configuration of nginx.
+    "docs/guide/studio.md text": 2,
+    // The reply of a model, to the program before it.
+    "docs/guide/code-protocol.md text": 1,
+    // Read as a configuration by apps/cli/test/documented-commands.test.ts.
+    "docs/guide/mcp.md json": 1,
+    // The older system from which Everturn was built.
+    "docs/coming-from-allm-and-lash.md elixir": 1,
+  });
+});
+
 test("every @example holds a snippet", async () => {
   const texts = await Promise.all(sources.map((path) => readFile(path, "utf8")));
   const examples = texts.reduce((sum, text) => sum + (text.match(/\* @example$/gm)?.length ?? 0), 0);
@@ -94,7 +123,7 @@ test.each(["tsconfig.json", "tsconfig.page.json"])("every snippet type-checks (%
 });
 
 describe("every snippet runs and does what it says", () => {
-  test.each(snippets.filter(({ output }) => output === null))("$title", async ({ module }) => {
+  test.each(snippets.filter(({ output, isPage }) => output === null && !isPage))("$title", async ({ module }) => {
     await import(/* @vite-ignore */ join(workplace, module));
   });
 });

@@ -1,5 +1,6 @@
-// The `ts` and `tsx` code blocks of Markdown files and doc comments, as modules, and the `sh` code blocks with an
-// output. docs.test.ts runs them; the test of the packed types compiles the modules.
+// The `ts` and `tsx` code blocks of Markdown files and doc comments, as modules, the modules in `html` code blocks, and
+// the `sh` code blocks with an output. docs.test.ts runs them, besides those of `html`, which it compiles; the test of
+// the packed types compiles the modules.
 
 import type { Dirent } from "node:fs";
 
@@ -17,6 +18,8 @@ export type Snippet = {
   readonly code: string;
   /** What the program prints; `null` for a snippet that is run by its assertions alone. */
   output: string | null;
+  /** The module of a page, which is compiled and not run. */
+  readonly isPage: boolean;
 };
 
 /** The Markdown files, and the sources with doc comments. */
@@ -66,6 +69,29 @@ export async function filesBelow(folder: string, wanted: (name: string) => boole
     .sort();
 }
 
+/** The code blocks that are neither snippets nor their output, by file and language, with their number. */
+export async function otherBlocks(): Promise<ReadonlyMap<string, number>> {
+  const { documents } = await documentedFiles();
+  const blocks = new Map<string, number>();
+  for (const path of documents) {
+    let ticks = "";
+    for (const line of (await readFile(path, "utf8")).split("\n")) {
+      const fence = /^(?<ticks>`{3,})(?<language>[^`]*)$/.exec(line.trimEnd())?.groups;
+      if (fence === undefined) continue;
+      const { ticks: found = "", language = "" } = fence;
+      if (ticks !== "") {
+        if (found === ticks && language === "") ticks = "";
+        continue;
+      }
+      ticks = found;
+      if (/^(?:tsx?|html|text output)$/.test(language)) continue;
+      const block = `${relative(root, path)} ${language}`;
+      blocks.set(block, (blocks.get(block) ?? 0) + 1);
+    }
+  }
+  return blocks;
+}
+
 async function snippetsOf(path: string, strip: (line: string) => string): Promise<readonly Snippet[]> {
   const name = relative(root, path);
   const found: Snippet[] = [];
@@ -91,7 +117,12 @@ async function snippetsOf(path: string, strip: (line: string) => string): Promis
     if (open.language === "ts" || open.language === "tsx") {
       const module = `${name.replaceAll(/[^A-Za-z0-9]+/g, "-")}-${open.line}.${open.language}`;
       const code = toModule(open.language === "tsx" ? [...open.lines, ...rendering(open.lines)] : open.lines);
-      found.push({ title: `${name}:${open.line}`, module, code, output: null });
+      found.push({ title: `${name}:${open.line}`, module, code, output: null, isPage: false });
+    } else if (open.language === "html") {
+      const [, script] = /<script type="module">([^]*)<\/script>/.exec(open.lines.join("\n")) ?? [];
+      if (script === undefined) throw new Error(`${name}:${open.line} has a page without a module`);
+      const module = `${name.replaceAll(/[^A-Za-z0-9]+/g, "-")}-${open.line}.ts`;
+      found.push({ title: `${name}:${open.line}`, module, code: script, output: null, isPage: true });
     } else if (open.language === "text output") {
       if (shell !== null) found.push(shell);
       const program = found.at(-1);
@@ -111,7 +142,7 @@ async function snippetsOf(path: string, strip: (line: string) => string): Promis
     const module = `${name.replaceAll(/[^A-Za-z0-9]+/g, "-")}-${open.line}.sh`;
     shell =
       open.language === "sh"
-        ? { title: `${name}:${open.line}`, module, code: `${open.lines.join("\n")}\n`, output: null }
+        ? { title: `${name}:${open.line}`, module, code: `${open.lines.join("\n")}\n`, output: null, isPage: false }
         : null;
     open = null;
   }

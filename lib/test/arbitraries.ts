@@ -663,9 +663,17 @@ const protocolEvent = record<ProtocolEvent>({ protocol: text, event: json });
 const contextWindow = record<ContextWindow>({
   frame: orNull(record<HistoryFrame>({ id: text, to: count, summary: orNull(text), pinned: few(count) })),
   prunedBefore: count,
-  count: orNull(record<TokenCount>({ tokens: count, source: fc.constantFrom("counted", "estimated"), length: count })),
+  count: orNull(
+    record<TokenCount>({
+      tokens: count,
+      source: fc.constantFrom("counted", "estimated"),
+      by: fc.constantFrom("usage", "provider", "characters"),
+      length: count,
+    }),
+  ),
   ratio: fc.constantFrom(0.25, 1, 1.5),
   attemptedAt: count,
+  uncountedAt: count,
   requested: orNull(record({ instructions: orNull(text) })),
 });
 const chatResult = record<ChatResult>({

@@ -119,11 +119,15 @@ const scenario = (
   unknownResult: "a person looked: it was done",
 });
 
-/** A model that looks twice for each message of the user, and writes summaries. */
-const compacting = (contextPolicy: ContextPolicy): Engine =>
+/**
+ * A model that looks twice for each message of the user, and writes summaries. `counted`: it counts this many tokens,
+ * whatever the request is; `null`: it does not count.
+ */
+const compacting = (contextPolicy: ContextPolicy, counted: number | null = null): Engine =>
   of(
     {
       provider: "fake",
+      ...(counted === null ? {} : { countTokens: () => Promise.resolve(counted) }),
       stream: (request, call) => {
         const last = request.messages.at(-1) ?? user("");
         const text = messageText(last);
@@ -602,6 +606,16 @@ export const crashScenarios: readonly CrashScenario[] = [
     () => compacting({ window: 1_500, reserve: 100, keepRecent: 200 }),
     async ({ runtime, untilIdle }) => {
       const long = ["first", "second", "third", "fourth"].map((name) => user(`The ${name} ${"word ".repeat(450)}`));
+      await untilIdle(runtime.start([...long, user("Look 0.")], { id: "s", key: "0" }));
+    },
+  ),
+
+  // A recorded count decides in every process: the estimate is below the limit, and the count above it.
+  scenario(
+    "a history whose tokens the provider counts",
+    () => compacting({ window: 1_500, reserve: 100, keepRecent: 200 }, 1_300),
+    async ({ runtime, untilIdle }) => {
+      const long = ["first", "second"].map((name) => user(`The ${name} ${"word ".repeat(350)}`));
       await untilIdle(runtime.start([...long, user("Look 0.")], { id: "s", key: "0" }));
     },
   ),

@@ -47,10 +47,12 @@ const small: ContextLimits = {
   reserve: 10,
   keepRecent: 5,
   longestResult: 40,
+  counts: false,
   prune: { at: 20, keep: 8 },
   compact: { at: 30, model: null, instructions: null, providerAt: null },
 };
 const pruned: ContextLimits = { ...small, compact: null };
+const counting: ContextLimits = { ...small, counts: true };
 
 const settings: fc.Arbitrary<TurnMachineConfig> = fc
   .record({
@@ -65,7 +67,7 @@ const settings: fc.Arbitrary<TurnMachineConfig> = fc
     finalize: fc.boolean(),
     message: fc.constantFrom(null, "Turn limit reached."),
     code: fc.boolean(),
-    context: fc.constantFrom(null, null, small, pruned),
+    context: fc.constantFrom(null, null, small, pruned, counting),
   })
   .map(
     ({
@@ -158,6 +160,15 @@ function answer(effect: Effect, what: number): EffectResponse {
         what,
       );
     }
+    case "count_tokens":
+      return pick(
+        [
+          { type: "tokens_counted", id, tokens: 10, durationMs: 0 },
+          { type: "tokens_counted", id, tokens: 1_000, durationMs: 0 },
+          { type: "count_failed", id, failure: adapterFailure("timeout"), durationMs: 0 },
+        ],
+        what,
+      );
     case "call_model":
       return pick(
         [

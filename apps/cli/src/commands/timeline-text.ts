@@ -157,6 +157,9 @@ function effectLines({ effect, row }: Entry, { dim, red, yellow }: Colours): rea
         ...(failure === null ? [] : [red(`✗ ${brief(failure.message, 200)}`)]),
       ];
     }
+    case "count":
+      if (failure !== null) return [yellow(`■ the tokens were not counted: ${brief(failure.message, 200)}`)];
+      return [`count of the next request: ${text}  ${dim(timeText(effect))}`];
     case "compaction": {
       const facts = [effect.usage === null ? "" : spent(effect.usage), timeText(effect), attemptText(attempt)];
       return [

@@ -9,6 +9,8 @@ type ResponseType = Extract<Row["item"], { readonly type: "response" }>["respons
 const effectNames: { readonly [Type in ResponseType]: readonly [string, string] } = {
   model_replied: ["model reply", "model replies"],
   model_failed: ["failed model call", "failed model calls"],
+  tokens_counted: ["token count", "token counts"],
+  count_failed: ["token count", "token counts"],
   compacted: ["summary", "summaries"],
   compaction_failed: ["failed summary", "failed summaries"],
   tool_returned: ["tool result", "tool results"],

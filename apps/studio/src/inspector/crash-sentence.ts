@@ -57,6 +57,8 @@ function recordedSentence({ kind, state, name, hasEnded }: CrashCase, row: strin
       return state === "failed"
         ? `The failed call is recorded in ${row}: another process reads the failure from there and does not send the request again.`
         : `The reply is recorded: another process replays ${row}${goesOn}, and nothing is sent to the model twice.`;
+    case "count":
+      return `The count is recorded: another process replays ${row}${goesOn}, and the tokens are not counted twice.`;
     case "compaction":
       return `The summary of old messages is recorded: another process replays ${row}${goesOn}, and no second one is requested.`;
     case "tool":

@@ -118,7 +118,8 @@ export function httpAdapter(profile: ProviderProfile, options: ProviderOptions =
       }),
     encode: async (request) => encodedRequest(server, await profile.codec.load(), request),
     ...(profile.codec.hasBackground ? backgroundMethods(server) : {}),
-    ...(profile.codec.countsTokens
+    // A server with other paths than the API has no such endpoint.
+    ...(profile.codec.countsTokens && profile.rewrite === undefined
       ? {
           countTokens: async (request: ModelRequest, call: AdapterCall) => {
             return countTokens(server, await profile.codec.load(), request, call);

@@ -177,9 +177,9 @@ export async function countTokens(
   request: ModelRequest,
   call: AdapterCall,
 ): Promise<number> {
-  const { provider, rewrite } = server.profile;
+  const { provider } = server.profile;
   const { tokenCounting } = codec;
-  if (tokenCounting === undefined || rewrite !== undefined) {
+  if (tokenCounting === undefined) {
     const message = `${provider} has no endpoint that counts tokens`;
     throw new AdapterError("unsupported_feature", { provider, message });
   }

@@ -3,11 +3,12 @@
 
 import type { ContextLimits, NamedProjector } from "../kernel/internal.ts";
 import type { ModelName } from "../model/internal.ts";
+import type { Adapter } from "./model-call/adapter.ts";
 import type { Rule, Rules } from "./option-rules.ts";
 
 import { invalidArgument } from "../model/internal.ts";
 import { modelNameShape, readOrNull } from "../model/parse/reading.ts";
-import { anything, aString, atLeastOne, checkOptions, numberIn, objectOf, oneOf } from "./option-rules.ts";
+import { aBoolean, anything, aString, atLeastOne, checkOptions, numberIn, objectOf, oneOf } from "./option-rules.ts";
 
 /** How old tool results are shortened. */
 export type PrunePolicy = {
@@ -58,6 +59,12 @@ export type ContextPolicy = {
    * only. Default: as many characters as the window has tokens, which is about a quarter of it.
    */
   readonly maxToolResult?: number;
+  /**
+   * Asks the provider's endpoint that counts tokens, where an estimate does not decide whether old messages are
+   * summarized. A failed count, and one that takes longer than 10 seconds, leaves the decision to the estimate. Default:
+   * `true`, if the provider has such an endpoint (Anthropic, Gemini, OpenAI Responses).
+   */
+  readonly count?: boolean;
   /** `false`: old tool results are not shortened. */
   readonly prune?: PrunePolicy | false;
   /** `false`: old messages are not summarized. */
@@ -85,6 +92,7 @@ const policyRules: Rules<Omit<ContextPolicy, "prune" | "compact">> = {
   reserve: numberIn({ least: 0, whole: true }),
   keepRecent: numberIn({ least: 0, whole: true }),
   maxToolResult: atLeastOne,
+  count: aBoolean,
 };
 
 /** Throws `MisuseError` for a context policy with an unknown option, or a value that does not fit. */
@@ -107,10 +115,14 @@ export function checkContextPolicy(policy: ContextPolicy | null, projector: Name
 }
 
 /**
- * The limits of a turn with this model; `null`: the engine has no context policy. Throws `MisuseError` if the window is
- * not known, or if it is too small for what has to be kept.
+ * The limits of a turn with this adapter and model; `null`: the engine has no context policy. Throws `MisuseError` if
+ * the window is not known, or if it is too small for what has to be kept.
  */
-export function contextLimits(policy: ContextPolicy | null, model: ModelName | null): ContextLimits | null {
+export function contextLimits(
+  policy: ContextPolicy | null,
+  adapter: Adapter,
+  model: ModelName | null,
+): ContextLimits | null {
   if (policy === null) return null;
   const known = typeof model === "object" ? (model?.limits?.context ?? null) : null;
   const window = Math.min(policy.window ?? known ?? 0, known ?? Number.POSITIVE_INFINITY);
@@ -123,6 +135,7 @@ export function contextLimits(policy: ContextPolicy | null, model: ModelName | n
     reserve = Math.min(16_000, Math.floor(window / 5)),
     keepRecent = Math.min(20_000, Math.floor(window / 4)),
     maxToolResult = window,
+    count = true,
     prune = {},
     compact = {},
   } = policy;
@@ -140,6 +153,7 @@ export function contextLimits(policy: ContextPolicy | null, model: ModelName | n
     reserve,
     keepRecent,
     longestResult: maxToolResult,
+    counts: count && adapter.countTokens !== undefined,
     prune: prune === false ? null : { at: Math.floor(usable * pruneAt), keep },
     compact: compact === false ? null : { ...thresholds, model: writer, instructions },
   };

@@ -346,6 +346,10 @@ function responseContent(response: EffectResponse): Content {
         failure,
       };
     }
+    case "tokens_counted":
+      return { ...noContent, kind: "count", state: "ok", text: `${response.tokens} input tokens` };
+    case "count_failed":
+      return { ...noContent, kind: "count", state: "failed", failure: response.failure };
     case "compacted":
       return {
         ...noContent,

@@ -106,15 +106,16 @@ function instructionsOf({ environment }: Turn<TurnProtocol>): readonly Message[]
 }
 
 /**
- * Returns the request of the model call that a turn waits for. Throws `MisuseError` if the turn is not waiting for
- * a model, or if a projector of one's own has returned no request.
+ * Returns the request of the model call that a turn waits for, or whose tokens it waits for. Throws `MisuseError` if
+ * the turn waits for neither, or if a projector of one's own has returned no request.
  */
 export function projectRequest<P extends TurnProtocol>(config: RequestConfig<P>, turn: Turn<P>): ModelRequest {
-  if (turn.phase.type !== "awaiting_model") {
-    throw invalidArgument(`projectRequest: the turn is ${turn.phase.type}, not waiting for a model`);
+  const call = turn.phase.type === "awaiting_count" ? turn.phase.call : turn.phase;
+  if (call.type !== "awaiting_model") {
+    throw invalidArgument(`projectRequest: the turn is ${call.type}, not waiting for a model`);
   }
   const { projector } = config;
-  const { useTools, overrides } = turn.phase;
+  const { useTools, overrides } = call;
   const projected = projector.project({ config, turn, useTools, overrides });
   if (projector !== ChatContextProjector) checkRequest(projector, projected, turn);
   return projected;

@@ -4,6 +4,7 @@ import type { Infer, Shape } from "../../model/parse/reading.ts";
 import type { Turn } from "./turn.ts";
 
 import {
+  boolean,
   count,
   fallback,
   modelNameShape,
@@ -41,6 +42,8 @@ const contextLimitFields = {
   keepRecent: required(number),
   /** The greatest length of any tool result in a request, in characters. */
   longestResult: required(number),
+  /** Is the number of tokens asked for where an estimate does not decide whether the history is compacted? */
+  counts: fallback(boolean, false),
   /** `null`: tool results are not pruned. */
   prune: fallback(nullable(object(pruneFields)), null),
   /** `null`: the history is not compacted. */

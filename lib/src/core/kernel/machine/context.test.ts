@@ -15,6 +15,7 @@ const limits: ContextLimits = {
   reserve: 0,
   keepRecent: 1_000,
   longestResult: 1_000,
+  counts: false,
   prune: { at: 9_000_000, keep: 100 },
   compact: { at: 9_500_000, model: null, instructions: null, providerAt: null },
 };

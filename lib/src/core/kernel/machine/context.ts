@@ -11,6 +11,12 @@
 //   request becomes shorter by a part of the window without the reserve: a fifth (`minGain`), for pruning two fifths, and
 //   only once between two frames.
 //
+//   An estimate from characters may be wrong by a factor of two (`maxError`). If the compaction depends on that, and the
+//   turn may ask (`ContextLimits.counts`), it first waits for the effect `count_tokens`. The number in its response
+//   decides, and corrects later estimates; if the count fails, the estimate decides, and the next count is asked for when
+//   the history has grown by `minGain` tokens. There is one count for each model call at most, and none where the usage
+//   of the reply before leaves no doubt.
+//
 //   A compaction may also be requested (`ContextWindow.requested`): by the verb `compact`, which writes the request to the
 //   session, or by a tool of the model (`compactTool`). The next model call is then preceded by one, however short the
 //   history is, and the request is gone.
@@ -28,7 +34,8 @@
 //   The range and the id of a frame are part of the phase, which follows from the committed items before it, and of the
 //   effect, so every process that continues the turn asks for the same frame. The frame exists when the response is
 //   committed, and a response is accepted once (K4): there is exactly one frame, whatever crashes. A history that grew
-//   in between cannot be covered: only the turn that holds the lease appends to it.
+//   in between cannot be covered: only the turn that holds the lease appends to it. A count is a response, too: a replay
+//   takes the recorded one and decides as before.
 //
 // Invariants
 //   1. The history never changes. Only what requests contain of it does.
@@ -47,7 +54,7 @@ import type {
 import type { HistoryView } from "../history/prompt.ts";
 import type { TurnProtocol } from "../protocol/protocol.ts";
 import type { ContextLimits } from "./context-limits.ts";
-import type { Compacted, CompactionFailed } from "./response.ts";
+import type { Compacted, CompactionFailed, TokensCounted } from "./response.ts";
 import type { TransitionBuilder } from "./transition-builder.ts";
 import type { AwaitingModel, Turn } from "./turn.ts";
 
@@ -75,10 +82,47 @@ const maxRatio = 4;
 /** Estimates of fewer tokens than this say nothing about the ratio. */
 const ratioFrom = 256;
 
-/** Waits for a model call, after its request was pruned or compacted if the context limits of the turn say so. */
+/**
+ * The factor by which an estimate from characters may be wrong. Texts have 0.4 (Russian) to 2.3 (tables of numbers)
+ * tokens for each estimated one.
+ */
+const maxError = 2;
+
+/**
+ * Waits for a model call, after its request was counted, pruned or compacted if the context limits of the turn say so.
+ */
 export function waitForModel<P extends TurnProtocol>(builder: TransitionBuilder<P>, phase: AwaitingModel<P>): void {
   const limits = limitsOf(builder.turn);
   if (limits === null) return builder.wait(phase);
+  if (limits.counts && isUndecided(builder.turn, limits)) return builder.wait({ type: "awaiting_count", call: phase });
+  shorten(builder, limits, phase);
+}
+
+/** `tokens_counted`: the number decides whether the request is shortened. */
+export function tokensCounted<P extends TurnProtocol>(builder: TransitionBuilder<P>, { tokens }: TokensCounted): void {
+  const limits = limitsOf(builder.turn);
+  const { phase, history } = builder.turn;
+  if (phase.type !== "awaiting_count" || limits === null) return;
+  const ratio = ratioOf(builder.turn, limits, tokens);
+  update(builder, { ratio, count: { tokens, source: "counted", by: "provider", length: history.length } });
+  shorten(builder, limits, phase.call);
+}
+
+/** `count_failed`: the estimate decides. */
+export function countFailed<P extends TurnProtocol>(builder: TransitionBuilder<P>): void {
+  const limits = limitsOf(builder.turn);
+  const { phase, history } = builder.turn;
+  if (phase.type !== "awaiting_count" || limits === null) return;
+  update(builder, { uncountedAt: history.length });
+  shorten(builder, limits, phase.call);
+}
+
+/** Waits for a model call, after its request was pruned or compacted if it is too long. */
+function shorten<P extends TurnProtocol>(
+  builder: TransitionBuilder<P>,
+  limits: ContextLimits,
+  phase: AwaitingModel<P>,
+): void {
   const { requested } = builder.turn.contextWindow;
   if (requested !== null) update(builder, { requested: null });
   const asked = requested === null ? null : requestedTo(builder.turn, limits);
@@ -108,19 +152,19 @@ export function countRequest<P extends TurnProtocol>(
   const limits = limitsOf(builder.turn);
   if (limits === null) return;
   if (message !== null && compactionItem(message) !== null) return update(builder, { count: null });
-  const { contextWindow, history } = builder.turn;
-  const { ratio } = contextWindow;
-  const estimate = wholeEstimate(builder.turn, limits);
-  const isCounted = inputTokens !== null && inputTokens > 0;
-  const counted = isCounted ? inputTokens / estimate : ratio;
-  update(builder, {
-    ratio: isCounted && estimate >= ratioFrom ? roundedRatio(counted) : ratio,
-    count: {
-      tokens: isCounted ? inputTokens : Math.ceil(estimate * ratio),
-      source: isCounted ? "counted" : "estimated",
-      length: history.length,
-    },
-  });
+  const { length } = builder.turn.history;
+  if (inputTokens !== null && inputTokens > 0) {
+    const ratio = ratioOf(builder.turn, limits, inputTokens);
+    return update(builder, { ratio, count: { tokens: inputTokens, source: "counted", by: "usage", length } });
+  }
+  const tokens = Math.ceil(wholeEstimate(builder.turn, limits) * builder.turn.contextWindow.ratio);
+  update(builder, { count: { tokens, source: "estimated", by: "characters", length } });
+}
+
+/** The ratio of a count of the whole request to its estimate; that of before if the request is too short. */
+function ratioOf(turn: Turn, limits: ContextLimits, tokens: number): number {
+  const estimate = wholeEstimate(turn, limits);
+  return estimate < ratioFrom ? turn.contextWindow.ratio : roundedRatio(tokens / estimate);
 }
 
 /**
@@ -263,12 +307,38 @@ function requestedTo({ history, contextWindow }: Turn, limits: ContextLimits): n
 
 /** The position up to which the history is compacted now; `null`: it is not. */
 function compactTo(turn: Turn, limits: ContextLimits): number | null {
-  const { history, contextWindow } = turn;
   if (limits.compact === null || requestTokens(turn, limits) < limits.compact.at) return null;
+  return compactableTo(turn, limits);
+}
+
+/**
+ * Does it depend on the error of the estimate whether the history is compacted now, or whether the request of its
+ * summary is too long?
+ */
+function isUndecided(turn: Turn, limits: ContextLimits): boolean {
+  if (limits.compact === null || !hasGrown(turn, limits, turn.contextWindow.uncountedAt)) return false;
+  const { counted, estimated } = measured(turn, limits);
+  const isBetween = (tokens: number): boolean =>
+    counted + estimated / maxError < tokens && tokens <= counted + estimated * maxError;
+  const { requested } = turn.contextWindow;
+  const isNear = isBetween(usable(limits)) || (requested === null && isBetween(limits.compact.at));
+  return isNear && (requested === null ? compactableTo(turn, limits) : requestedTo(turn, limits)) !== null;
+}
+
+/** Has the history grown by `minGain` tokens since it had this length? 0: since nothing was attempted. */
+function hasGrown({ history, contextWindow }: Turn, limits: ContextLimits, since: number): boolean {
+  const view = viewOf(contextWindow, limits);
+  const gain = minGain(limits) / contextWindow.ratio;
+  return since === 0 || estimateRange(history.entries, since, history.length, view) >= gain;
+}
+
+/** The position up to which a request that is too long is compacted; `null`: it would not become shorter enough. */
+function compactableTo(turn: Turn, limits: ContextLimits): number | null {
+  const { history, contextWindow } = turn;
   const { ratio, frame, attemptedAt } = contextWindow;
+  if (!hasGrown(turn, limits, attemptedAt)) return null;
   const view = viewOf(contextWindow, limits);
   const gain = minGain(limits) / ratio;
-  if (attemptedAt > 0 && estimateRange(history.entries, attemptedAt, history.length, view) < gain) return null;
   const from = frame?.to ?? 0;
   const sent = sentFrom(turn);
   const target = positionBefore(history, view, limits.keepRecent / ratio);
@@ -298,14 +368,24 @@ function pruneTo<P extends TurnProtocol>(builder: TransitionBuilder<P>, prunedBe
   if (prunedBefore !== builder.turn.contextWindow.prunedBefore) update(builder, { prunedBefore, count: null });
 }
 
-/** The tokens of the request that the turn would send now: what the provider counted, and an estimate of the rest. */
+/** The tokens of the request that the turn would send now. */
 function requestTokens(turn: Turn, limits: ContextLimits): number {
+  const { counted, estimated } = measured(turn, limits);
+  return counted + estimated;
+}
+
+/** The tokens of the request that the turn would send now: what was counted, and an estimate of the rest. */
+function measured(turn: Turn, limits: ContextLimits): { readonly counted: number; readonly estimated: number } {
   const { history, contextWindow } = turn;
   const { count, ratio } = contextWindow;
   // The count may be that of another model, whose provider had left out more.
-  if (count === null || sentFrom(turn) < sentFrom(turn, null)) return wholeEstimate(turn, limits) * ratio;
+  if (count === null || count.by === "characters" || sentFrom(turn) < sentFrom(turn, null))
+    return { counted: 0, estimated: wholeEstimate(turn, limits) * ratio };
   const view = viewOf(contextWindow, limits);
-  return count.tokens + estimateRange(history.entries, count.length, history.length, view) * ratio;
+  return {
+    counted: count.tokens,
+    estimated: estimateRange(history.entries, count.length, history.length, view) * ratio,
+  };
 }
 
 /** The estimate of a whole request, which no count has corrected. */

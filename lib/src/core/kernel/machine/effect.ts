@@ -10,6 +10,7 @@
 // Effect ids are derived from the state of the turn, never generated (K6):
 //   <turn>/<step>/environment   sync_environment
 //   <turn>/<step>/model         call_model; `finalize` instead of `model` for the structured call after the loop
+//   <turn>/<step>/count         count_tokens; `/finalize` is appended before the structured call
 //   <turn>/<step>/compact       compact; `/finalize` is appended before the structured call
 //                               `/overflow` is appended to the ids of the two after a request that was too long
 //   <turn>/<step>/tool/<slot>   call_tool for a call of the reply
@@ -23,7 +24,7 @@ import type { CheckpointKind, Decision, JsonObject, SuspendedCell, ToolCall } fr
 import type { ResponseOf } from "./response.ts";
 
 /** Something the host must do and answer with an {@link EffectResponse} of the same id. */
-export type Effect = SyncEnvironment | CallModel | Compact | CallTool | RunCode | AskCheckpoint;
+export type Effect = SyncEnvironment | CountTokens | CallModel | Compact | CallTool | RunCode | AskCheckpoint;
 
 /**
  * An effect: refresh the environment. The response may replace it.
@@ -37,6 +38,24 @@ export type SyncEnvironment = {
    * response may replace it nevertheless.
    */
   readonly updateMachineConfig: boolean;
+};
+
+/**
+ * An effect: count the input tokens of the request of the model call that follows, unless the response leads to a
+ * compaction. Only in turns with context limits, where an estimate does not decide (context.ts).
+ */
+export type CountTokens = {
+  readonly type: "count_tokens";
+  /** The effect id, `<turn>/<step>/…`. The response carries the same id. */
+  readonly id: string;
+  /** The number of the step. */
+  readonly step: number;
+  /** The digest of the environment. */
+  readonly environment: string;
+  /** The number of messages and their rolling digest. */
+  readonly history: { readonly length: number; readonly digest: string };
+  /** What the request leaves out of the history. */
+  readonly sent?: { readonly frame: string | null; readonly prunedBefore: number };
 };
 
 /** An effect: call the model. `projectRequest` computes the request from the turn. */
@@ -143,6 +162,7 @@ export type AskCheckpoint = {
 /** Which responses each effect may receive. The other tables are derived from this type. */
 export type ResponsesByEffect = {
   readonly sync_environment: ResponseOf<"environment_synced" | "environment_failed">;
+  readonly count_tokens: ResponseOf<"tokens_counted" | "count_failed">;
   readonly call_model: ResponseOf<"model_replied" | "model_failed">;
   readonly compact: ResponseOf<"compacted" | "compaction_failed">;
   readonly call_tool: ResponseOf<"tool_returned" | "tool_waits">;

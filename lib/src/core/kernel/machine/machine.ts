@@ -7,7 +7,7 @@
 
 import type { CellCall, Failure, ModelRequest } from "../../model/internal.ts";
 import type { TurnProtocol } from "../protocol/protocol.ts";
-import type { CallModel, Compact, Effect, RunCode } from "./effect.ts";
+import type { CallModel, Compact, CountTokens, Effect, RunCode } from "./effect.ts";
 import type { Cancellation } from "./input.ts";
 import type { EffectResponse } from "./response.ts";
 import type { Notice, ResponseStatus, Transition, Turn, TurnInput, TurnMachineConfig } from "./turn.ts";
@@ -20,13 +20,13 @@ import { advance, cancelTurn, failTurn, responseStatus, startTurn } from "./redu
 import { cellCalls, storableTurn } from "./turn.ts";
 
 /**
- * A notice, or an effect to perform. A model call and a compaction carry their request, a code cell the calls it made
- * so far.
+ * A notice, or an effect to perform. A model call, a compaction and a count of tokens carry their request, a code cell
+ * the calls it made so far.
  */
 export type Polled<P extends TurnProtocol = TurnProtocol> =
   | Notice<P>
-  | Exclude<Effect, CallModel | Compact | RunCode>
-  | ((CallModel | Compact) & { readonly request: ModelRequest })
+  | Exclude<Effect, CallModel | Compact | CountTokens | RunCode>
+  | ((CallModel | Compact | CountTokens) & { readonly request: ModelRequest })
   | (RunCode & { readonly calls: readonly CellCall[] });
 
 /** The stored form of a machine: the turn, and the notices that were not polled yet. Plain JSON. */
@@ -89,7 +89,8 @@ export class TurnMachine<P extends TurnProtocol = TurnProtocol> {
     }
     const effect = this.#open.pop();
     if (effect === undefined) return null;
-    if (effect.type === "call_model") return { ...effect, request: projectRequest(this.#config, this.#turn) };
+    if (effect.type === "call_model" || effect.type === "count_tokens")
+      return { ...effect, request: projectRequest(this.#config, this.#turn) };
     if (effect.type === "compact") return { ...effect, request: projectSummaryRequest(this.#config, this.#turn) };
     return effect.type === "run_code" ? { ...effect, calls: cellCalls(this.#turn) } : effect;
   }

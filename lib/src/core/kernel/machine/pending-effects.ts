@@ -33,6 +33,13 @@ export function pendingEffects(turn: Turn<TurnProtocol>): readonly Effect[] {
         },
       ];
     }
+    case "awaiting_count": {
+      const { step, environmentDigest: environment } = turn;
+      const { length, digest } = turn.history;
+      const history = { length, digest };
+      const name = `count${callSuffix(turn)}`;
+      return [{ type: "count_tokens", id: id(name), step, environment, history, ...sentOf(turn) }];
+    }
     case "awaiting_compaction": {
       const { frame, from, to } = phase;
       const { length, digest } = turn.history;
@@ -97,8 +104,8 @@ function sentOf({ policy, contextWindow }: Turn<TurnProtocol>): Pick<CallModel, 
 }
 
 /**
- * What the ids of compactions and frames of a step end with: the structured call after the loop may compact in the same
- * step as the model call before it, and so may the repetition of a request that was too long.
+ * What the ids of counts, compactions and frames of a step end with: the structured call after the loop may compact in
+ * the same step as the model call before it, and so may the repetition of a request that was too long.
  */
 export function callSuffix({ finalize, overflowed }: Turn<TurnProtocol>): string {
   return `${finalize === null ? "" : "/finalize"}${overflowed ? "/overflow" : ""}`;

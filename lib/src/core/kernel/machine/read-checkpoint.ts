@@ -73,6 +73,7 @@ const policyDefaults = {
 const phases: { readonly [Type in Phase["type"]]: true } = {
   awaiting_environment: true,
   awaiting_model: true,
+  awaiting_count: true,
   awaiting_compaction: true,
   awaiting_tools: true,
   awaiting_code: true,

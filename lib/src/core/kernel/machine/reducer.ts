@@ -22,6 +22,7 @@
 //     phase                  waits for           accepts
 //     awaiting_environment   sync_environment    environment_synced, environment_failed
 //     awaiting_model         call_model          model_replied, model_failed
+//     awaiting_count         count_tokens        tokens_counted, count_failed
 //     awaiting_compaction    compact             compacted, compaction_failed
 //     awaiting_tools         call_tool, n times  tool_returned, tool_waits
 //     awaiting_code          run_code            code_calls, code_finished, code_failed

@@ -13,6 +13,7 @@ import {
   boolean,
   budgets,
   cancelEvidenceShape,
+  count,
   environmentShape,
   executorShape,
   failureShape,
@@ -146,6 +147,15 @@ const responses = {
   },
   /** The environment could not be refreshed. It ends the turn. */
   environment_failed: { ...toEffect, message: required(string) },
+  /** The tokens of the next request were counted. */
+  tokens_counted: {
+    ...toEffect,
+    /** The input tokens of the whole request, as the provider counts them. */
+    tokens: required(count),
+    ...duration,
+  },
+  /** The tokens of the next request could not be counted: the estimate decides. */
+  count_failed: { ...toEffect, failure: required(failureShape), ...duration },
   /** The model replied. */
   model_replied: {
     ...toEffect,
@@ -292,6 +302,10 @@ export type ResponseOf<Type extends EffectResponse["type"]> = Extract<EffectResp
 export type EnvironmentSynced = ResponseOf<"environment_synced">;
 /** A response: the environment could not be refreshed. It ends the turn. */
 export type EnvironmentFailed = ResponseOf<"environment_failed">;
+/** A response: the tokens of the next request were counted. */
+export type TokensCounted = ResponseOf<"tokens_counted">;
+/** A response: the tokens of the next request could not be counted: the estimate decides. */
+export type CountFailed = ResponseOf<"count_failed">;
 /** A response: the model replied. */
 export type ModelReplied = ResponseOf<"model_replied">;
 /** A response: the model call failed, or its stream was interrupted. */

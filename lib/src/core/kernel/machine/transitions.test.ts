@@ -27,6 +27,8 @@ type ResponseType = EffectResponse["type"];
 const directions: { readonly [P in PhaseType]: DriverAction | null } = {
   awaiting_environment: null,
   awaiting_model: { type: "start_llm", useTools: true, overrides: {}, driverState: null },
+  // The machine goes there before a model call whose request may be too long.
+  awaiting_count: { type: "start_llm", useTools: true, overrides: {}, driverState: null },
   // The machine goes there before a model call whose request is too long.
   awaiting_compaction: { type: "start_llm", useTools: true, overrides: {}, driverState: null },
   awaiting_tools: {
@@ -68,9 +70,18 @@ const compacting: ContextLimits = {
   reserve: 0,
   keepRecent: 1,
   longestResult: 1_000,
+  counts: false,
   prune: null,
   compact: { at: 1, model: null, instructions: null, providerAt: null },
 };
+/** Limits under which it depends on the number of tokens whether the request of `limitedTurn` is too long. */
+const counting = (at: number): ContextLimits => ({
+  ...compacting,
+  window: 2_000,
+  longestResult: 10_000,
+  counts: true,
+  compact: { at, model: null, instructions: null, providerAt: null },
+});
 const pruning: ContextLimits = { ...compacting, longestResult: 1_000, prune: { at: 1_000, keep: 10 }, compact: null };
 
 /** A turn with context limits that waits in a phase, after calls with a long result. */
@@ -79,7 +90,7 @@ function limitedTurn(turn: Turn, context: ContextLimits): Turn {
   const history = startHistory([
     user("hi"),
     assistant("", { toolCalls: call === undefined ? [] : [call] }),
-    toolResult(call?.id ?? "", "sunny ".repeat(100)),
+    toolResult(call?.id ?? "", "sunny ".repeat(400)),
     assistant("It is sunny."),
     user("And tomorrow?"),
   ]);
@@ -88,23 +99,29 @@ function limitedTurn(turn: Turn, context: ContextLimits): Turn {
 
 /** A turn that waits in a phase. `syncEnvironment`: its steps begin with the environment. */
 function turnIn(phase: PhaseType, syncEnvironment: boolean, inParts = false): Turn {
+  const synced = { type: "environment_synced", id: "t/0/environment", environment: null } as const;
+  if (phase === "awaiting_count") {
+    // The estimate is below the first limit, and above the second one.
+    const limits = counting(inParts ? 500 : 1_000);
+    return advance(goingTo(phase, true), limitedTurn(turnIn("awaiting_environment", true), limits), synced).turn;
+  }
   if (phase === "awaiting_compaction") {
     const limited = limitedTurn(turnIn("awaiting_environment", true), compacting);
-    const synced = { type: "environment_synced", id: "t/0/environment", environment: null } as const;
     const { turn } = advance(goingTo(phase, true), limited, synced);
     if (!inParts || turn.phase.type !== phase) return turn;
     return { ...turn, phase: { ...turn.phase, to: 1, rest: { end: turn.phase.to, part: 1 } } };
   }
   const settings = goingTo(phase, syncEnvironment);
   const { turn } = startTurn(settings, input());
-  if (turn.phase.type === phase) return turn;
-  return advance(settings, turn, { type: "environment_synced", id: "t/0/environment", environment: null }).turn;
+  return turn.phase.type === phase ? turn : advance(settings, turn, synced).turn;
 }
 
 const executor = { name: "test", version: "1" };
 const responses: { readonly [R in ResponseType]: (id: string, tool?: string) => EffectResponse } = {
   environment_synced: (id) => ({ type: "environment_synced", id, environment: null }),
   environment_failed: (id) => ({ type: "environment_failed", id, message: "nope" }),
+  tokens_counted: (id) => ({ type: "tokens_counted", id, tokens: 100, durationMs: 0 }),
+  count_failed: (id) => ({ type: "count_failed", id, failure: adapterFailure("timeout"), durationMs: 0 }),
   model_replied: (id) => replied(id, says("Hi.")),
   model_failed: (id) => modelFailed(id, adapterFailure("timeout")),
   compacted: (id) => ({
@@ -128,6 +145,8 @@ const responses: { readonly [R in ResponseType]: (id: string, tool?: string) => 
 /** Other responses of a type that lead to other phases. */
 const tooManyTokens = { ...noUsage, inputTokens: Number.MAX_SAFE_INTEGER };
 const others: { readonly [R in ResponseType]?: (id: string) => readonly EffectResponse[] } = {
+  tokens_counted: (id) => [{ type: "tokens_counted", id, tokens: 1_200, durationMs: 0 }],
+  model_replied: (id) => [replied(id, { ...says("Hi."), usage: noUsage })],
   model_failed: (id) => [modelFailed(id, adapterFailure("context_length_exceeded"))],
   compacted: (id) => [
     { type: "compacted", id, summary: "", model: null, usage: tooManyTokens, spent: tooManyTokens, durationMs: 0 },
@@ -149,8 +168,10 @@ const responseTypes = keysOf(responses);
 function phasesAfter(phase: PhaseType, type: ResponseType): readonly PhaseType[] {
   const all = [turnIn(phase, false), turnIn(phase, true), turnIn(phase, false, true)];
   const plain = all.filter((turn) => turn.phase.type === phase);
-  const limited = plain.flatMap((turn) => [limitedTurn(turn, compacting), limitedTurn(turn, pruning)]);
-  const after = [...plain, ...(phase === "awaiting_compaction" ? [] : limited)].flatMap((turn) =>
+  const limits = [compacting, pruning, counting(1_000)];
+  const limited = plain.flatMap((turn) => limits.map((each) => limitedTurn(turn, each)));
+  const isLimited = phase === "awaiting_count" || phase === "awaiting_compaction";
+  const after = [...plain, ...(isLimited ? [] : limited)].flatMap((turn) =>
     phaseTypes.flatMap((to) =>
       // One tool that runs, one that does not exist, one that the caller runs.
       ["weather", "teleport", "pay"].flatMap((tool) => {

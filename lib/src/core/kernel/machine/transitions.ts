@@ -19,7 +19,7 @@ import type { Phase } from "./turn.ts";
 
 import { answerCall } from "./batch.ts";
 import { endCell, startCellCalls } from "./cells.ts";
-import { compacted, compactionFailed } from "./context.ts";
+import { compacted, compactionFailed, countFailed, tokensCounted } from "./context.ts";
 import { deliverCheckpoint, modelFailed, modelReplied, syncEnvironment, syncFailed } from "./responses.ts";
 
 type PhaseType = Phase["type"];
@@ -29,6 +29,7 @@ type ResponseType = EffectResponse["type"];
 type PhaseOf = {
   readonly sync_environment: "awaiting_environment";
   readonly call_model: "awaiting_model";
+  readonly count_tokens: "awaiting_count";
   readonly compact: "awaiting_compaction";
   readonly call_tool: "awaiting_tools";
   readonly run_code: "awaiting_code";
@@ -56,6 +57,7 @@ type Row<R extends ResponseType> = {
  */
 const protocolPhases = [
   "awaiting_model",
+  "awaiting_count",
   "awaiting_compaction",
   "awaiting_tools",
   "awaiting_code",
@@ -73,6 +75,10 @@ export const transitions: { readonly [P in PhaseType]: { readonly [R in Response
     model_replied: { apply: modelReplied, next: protocolPhases },
     // Not `ended` if the request was too long, and is repeated shorter.
     model_failed: { apply: modelFailed, next: ["awaiting_model", "awaiting_compaction", "ended"] },
+  },
+  awaiting_count: {
+    tokens_counted: { apply: tokensCounted, next: ["awaiting_model", "awaiting_compaction"] },
+    count_failed: { apply: countFailed, next: ["awaiting_model", "awaiting_compaction"] },
   },
   awaiting_compaction: {
     // `awaiting_compaction` if the messages are summarized in parts, `ended` if the usage overflows.

@@ -237,6 +237,8 @@ export type Phase<P extends TurnProtocol = TurnProtocol> =
   /** Waits for `sync_environment`. `update`: false for the first sync of the turn. */
   | { readonly type: "awaiting_environment"; readonly update: boolean }
   | AwaitingModel<P>
+  /** Waits for `count_tokens`: the number decides whether a compaction precedes the model call `call`. */
+  | { readonly type: "awaiting_count"; readonly call: AwaitingModel<P> }
   /**
    * Waits for `compact`: the summary of the messages before `to`, for the frame with the id `frame`. `from`: the
    * position up to which the frame before stands. `isTooLong`: the request of the model call does not fit, so the

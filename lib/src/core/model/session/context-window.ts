@@ -30,13 +30,18 @@ export const frameShape: Shape<HistoryFrame> = object(frameFields);
 const tokenCountFields = {
   /** Input tokens of the newest request. */
   tokens: required(count),
-  /** `counted`: the provider reported the number. `estimated`: it follows from the length of the texts. */
+  /** `counted`: the provider has reported the number. `estimated`: it has not. */
   source: required(oneOf(["counted", "estimated"])),
+  /**
+   * What the number comes from. `usage`: the usage of a reply. `provider`: the provider's endpoint that counts tokens.
+   * `characters`: the lengths of the texts.
+   */
+  by: fallback(oneOf(["usage", "provider", "characters"]), "usage"),
   /** The number of messages of the history at that request. */
   length: required(count),
 };
 
-/** How many input tokens a request had. */
+/** How many input tokens a request has. */
 export type TokenCount = Infer<typeof tokenCountFields>;
 
 const tokenCountShape: Shape<TokenCount> = object(tokenCountFields);
@@ -58,10 +63,15 @@ const contextWindowFields = {
    * The tokens of the newest request; `null`: there was none since a frame or pruning changed what requests contain.
    */
   count: fallback(nullable(tokenCountShape), null),
-  /** The tokens of the newest counted request, divided by their estimate. Later estimates are multiplied by it. */
+  /**
+   * The tokens of the newest request that was counted, divided by their estimate from characters. Later estimates are
+   * multiplied by it.
+   */
   ratio: fallback(number, 1),
   /** The length of the history at the last attempt to compact it. */
   attemptedAt: fallback(count, 0),
+  /** The length of the history at the last count of tokens that failed. */
+  uncountedAt: fallback(count, 0),
   /** Set by the verb `compact` and by `compactTool`, until the next model call; `null`: none is requested. */
   requested: fallback(nullable(object(compactionRequestFields)), null),
 };
@@ -86,6 +96,7 @@ export const wholeHistory: ContextWindow = {
   count: null,
   ratio: 1,
   attemptedAt: 0,
+  uncountedAt: 0,
   requested: null,
 };
 
@@ -98,12 +109,13 @@ export function storedWindow(window: ContextWindow): ContextWindow | null {
 /** The part of a context window that is valid for the first `length` messages of its session. */
 export function windowUpTo(window: ContextWindow | null, length: number): ContextWindow {
   if (window === null) return wholeHistory;
-  const { frame, prunedBefore, count: counted, attemptedAt } = window;
+  const { frame, prunedBefore, count: counted, attemptedAt, uncountedAt } = window;
   if (frame !== null && frame.to > length) return wholeHistory;
   return {
     ...window,
     prunedBefore: Math.min(prunedBefore, length),
     count: counted !== null && counted.length > length ? null : counted,
     attemptedAt: Math.min(attemptedAt, length),
+    uncountedAt: Math.min(uncountedAt, length),
   };
 }

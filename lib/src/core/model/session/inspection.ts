@@ -85,11 +85,12 @@ export type TimelineEffect = {
   /** The id of the effect: `turn/step/kind`; `null`: the row answers no effect. */
   readonly effectId: string | null;
   /**
-   * `checkpoint`: input that arrived was added. `environment`: model, instructions or tools were read. `restart`: the
+   * `count`: the tokens of the next request were counted. `checkpoint`: input that arrived was added. `environment`: model, instructions or tools were read. `restart`: the
    * step was restarted by `recover`.
    */
   readonly kind:
     | "model"
+    | "count"
     | "compaction"
     | "tool"
     | "code"

@@ -16,6 +16,7 @@ import type { InnerWait, ToolPorts } from "./tool-job.ts";
 import { FairShare } from "../../fair/fair-share.ts";
 import { performCheckpoint } from "./checkpoint.ts";
 import { performCode } from "./code.ts";
+import { performCount } from "./count.ts";
 import { performEnvironment } from "./environment.ts";
 import { performCompaction, performModel } from "./model.ts";
 import { performTool } from "./tool.ts";
@@ -67,6 +68,8 @@ export class Performers<Context extends CallerContext> {
     switch (effect.type) {
       case "sync_environment":
         return performEnvironment(plan, effect, turn);
+      case "count_tokens":
+        return performCount(plan, this.#modelPorts(), effect, turn);
       case "call_model":
         lifetime.openModelCall(effect.id);
         return performModel(plan, this.#modelPorts(), effect, turn);

@@ -307,10 +307,14 @@ export class TransitionEvents {
   }
 }
 
-/** The event of a compaction that the turn waits for since a transition. */
+/**
+ * The event of a compaction that the turn waits for since a transition. The parts of a long history are compactions
+ * that directly follow each other, each with a frame of its own.
+ */
 function compactionStarted(before: Turn | null, { phase }: Turn): readonly TurnEvent[] {
-  if (phase.type !== "awaiting_compaction" || before?.phase.type === "awaiting_compaction") return [];
+  if (phase.type !== "awaiting_compaction") return [];
   const { frame: frameId, from, to } = phase;
+  if (before?.phase.type === "awaiting_compaction" && before.phase.frame === frameId) return [];
   return [{ type: "compaction_started", frameId, from, to }];
 }
 

@@ -661,7 +661,9 @@ const stepResult = record<StepResult>({
 });
 const protocolEvent = record<ProtocolEvent>({ protocol: text, event: json });
 const contextWindow = record<ContextWindow>({
-  frame: orNull(record<HistoryFrame>({ id: text, to: count, summary: orNull(text), pinned: few(count) })),
+  frame: orNull(
+    record<HistoryFrame>({ id: text, to: count, summary: orNull(text), pinned: few(count), undoneAt: orNull(count) }),
+  ),
   prunedBefore: count,
   count: orNull(
     record<TokenCount>({

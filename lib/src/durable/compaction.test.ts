@@ -207,7 +207,7 @@ test("compact is followed by one summary before the next model call, with what t
   expect(requests.filter(isSummary)).toHaveLength(1);
 });
 
-test("undoCompaction removes the newest frame, and the next request contains the frame before it, then all messages", async () => {
+test("undoCompaction takes the newest frame back, and the next request contains the frame before it, then all messages", async () => {
   const host = memoryStorage();
   const requests: ModelRequest[] = [];
   const sessions = await shortSession(host, requests);
@@ -224,9 +224,12 @@ test("undoCompaction removes the newest frame, and the next request contains the
     reason: "conflict",
     message: expect.stringContaining(`the newest frame of session s is ${second?.id}`),
   });
-  // A call that is repeated with its key removes one frame.
+  // A call that is repeated with its key takes one frame back.
   for (const _ of [1, 2]) expect((await sessions.undoCompaction("s", { key: "undo" })).frame).toEqual(first);
-  expect((await sessions.frames("s")).items).toEqual([first]);
+  const undone = (await sessions.frames("s")).items[1];
+  expect(undone).toEqual({ ...second, undoneAt: undone?.undoneAt });
+  expect(undone?.undoneAt).toBeGreaterThan(1_700_000_000_000);
+  expect((await sessions.frames("s")).items).toEqual([first, undone]);
   requests.length = 0;
   await (
     await sessions.reply("s", "Look 5.")
@@ -248,6 +251,39 @@ test("undoCompaction removes the newest frame, and the next request contains the
     ["undo_compaction", second?.id],
     ["undo_compaction", first?.id],
   ]);
+});
+
+test("a frame that was undone stays in the list, and the next undo, a fork and requests skip it", async () => {
+  const requests: ModelRequest[] = [];
+  const host = memoryStorage();
+  const sessions = await shortSession(host, requests);
+  const compactAndReply = async (text: string) => {
+    await sessions.compact("s");
+    await (
+      await sessions.reply("s", text)
+    ).result;
+  };
+  for (const turn of [3, 4, 5]) await compactAndReply(`Look ${turn}.`);
+  const [first, second, third] = (await sessions.frames("s")).items;
+  if (first === undefined || second === undefined || third === undefined) throw new Error("a frame is missing");
+  await sessions.undoCompaction("s", { frame: third.id });
+  await sessions.undoCompaction("s", { frame: second.id });
+  const isUndone = async () => (await sessions.frames("s")).items.map(({ undoneAt }) => undoneAt !== null);
+  expect(await isUndone()).toEqual([false, true, true]);
+  // A fork has the frame that is left, and neither of the others.
+  await sessions.fork("s", { id: "fork" });
+  expect((await framesOf(host, "fork")).map(({ frame }) => frame)).toEqual([first]);
+  await compactAndReply("Look 6.");
+  const { frame } = (await sessions.get("s"))?.session.contextWindow ?? {};
+  expect(frame?.to).toBeGreaterThan(third.to);
+  // Before the new frame are two that were undone.
+  expect((await sessions.undoCompaction("s")).frame).toEqual(first);
+  expect(await isUndone()).toEqual([false, true, true, true]);
+  requests.length = 0;
+  await (
+    await sessions.reply("s", "Look 7.")
+  ).result;
+  expect(requests[0]?.scope?.frameId).toBe(first.id);
 });
 
 test("undoCompaction withdraws a compaction that was only requested", async () => {

@@ -205,14 +205,14 @@ export type Runtime = Closeable & {
    */
   readonly compact: (id: string, options?: CompactOptions) => Promise<Compaction>;
   /**
-   * Undoes the newest compaction: removes its frame, so that the next request contains the messages that it stood for,
-   * and the frame before it if there was one. Withdraws a requested compaction first. Rejects with `conflict` while a
+   * Undoes the newest compaction: takes its frame back, so that the next request contains the messages that it stood
+   * for, and the frame before it if there was one. Withdraws a requested compaction first. Rejects with `conflict` while a
    * turn is open, and with `MisuseError` if there is nothing to undo.
    */
   readonly undoCompaction: (id: string, options?: UndoCompactionOptions) => Promise<Compaction>;
   /**
    * Returns a page of the frames of a session, oldest first. A frame stands for the messages before its position `to`
-   * in requests; `messages` returns these messages nevertheless.
+   * in requests; `messages` returns these messages nevertheless. A frame that was undone has a time in `undoneAt`.
    */
   readonly frames: (id: string, options?: FramePageOptions) => Promise<Page<HistoryFrame>>;
 

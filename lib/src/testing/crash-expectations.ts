@@ -290,6 +290,7 @@ function plain(value: unknown, turns: readonly string[], { unknown, asked, ranTu
   const named: Json = JSON.parse(byOrder(JSON.stringify(value), turns));
   const text = JSON.stringify(named, (key, item: unknown) => {
     if (key === "requestId" || (ranTurns && key === "usage")) return undefined;
+    if (key === "undoneAt" && item !== null) return "a time";
     if (asked.size > 0 && typeof item === "string" && /^turn \d/.test(item)) return undefined;
     const id = answeredCall(item);
     return id !== null && (unknown.has(id) || asked.has(id)) ? { answeredElsewhere: id } : item;

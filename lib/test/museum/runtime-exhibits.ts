@@ -373,7 +373,7 @@ const input = { id: "i1", turn: null, epoch: null, at: 1_700_000_000_000, ownTur
 
 /** One or more values of every table. */
 export const storedRows: { readonly [T in keyof StoredValues]: readonly StoredValues[T][] } = {
-  frames: [{ id: "t1/2/frame", to: 3, summary: "They talked about order 17.", pinned: [0] }],
+  frames: [{ id: "t1/2/frame", to: 3, summary: "They talked about order 17.", pinned: [0], undoneAt: 1_790_000_000_000 }],
   sessions: [
     ...exhibits.session.map((one) => ({
       session: { ...one, thread: { ...one.thread, messages: [] } },

@@ -4,8 +4,9 @@
 // the effect `compact` (core/kernel/machine/context.ts). So it is possible while a call waits for an approval or a
 // question for its answer, and changes neither.
 //
-// `undoCompaction` removes the newest frame: requests contain the frame before it again, or the whole history. The
-// messages were never removed. Both verbs are one batch with a check of the version of the session, and are refused
+// `undoCompaction` takes the newest frame back: requests contain the frame before it again, or the whole history. The
+// messages were never removed. The row of the frame stays, with the time, so that readers see what happened; a later
+// frame with the same range replaces it. Both verbs are one batch with a check of the version of the session, and are refused
 // while a turn is open, because that turn has pinned what its requests leave out.
 //
 // Crash points
@@ -25,10 +26,9 @@ import type {
 } from "../../core/model/internal.ts";
 import type { VerbContext } from "../drive/context.ts";
 import type { ExistingSession } from "../drive/session-rows.ts";
-import type { Removal } from "../rows/storage.ts";
 
 import { MisuseError, RuntimeError, wholeHistory } from "../../core/model/internal.ts";
-import { actorOf, readOne } from "../drive/context.ts";
+import { actorOf } from "../drive/context.ts";
 import { checkOptions, checkTexts } from "../drive/durable-options.ts";
 import {
   engineOfSession,
@@ -39,9 +39,9 @@ import {
   writeConflict,
 } from "../drive/session-rows.ts";
 import { auditRow } from "../rows/audit.ts";
-import { merge, noChanges } from "../rows/batch.ts";
+import { merge, putting } from "../rows/batch.ts";
 import { keyOf } from "../rows/session-key.ts";
-import { writeSession } from "../rows/session-write.ts";
+import { framePuts, writeSession } from "../rows/session-write.ts";
 import { checkReadable, readValue } from "../rows/stored.ts";
 import { acceptedKey, acceptedRow, checkFree, keyConflict } from "./accept.ts";
 
@@ -61,7 +61,7 @@ export type CompactOptions = CompactionCallOptions & {
 /** Options of `undoCompaction`. */
 export type UndoCompactionOptions = CompactionCallOptions & {
   /**
-   * The id of the frame to remove. If it is not the newest one, the call rejects with `conflict`. Default: the newest.
+   * The id of the frame to take back. If it is not the newest one, the call rejects with `conflict`. Default: the newest.
    */
   readonly frame?: string;
 };
@@ -88,7 +88,7 @@ export async function compact(context: VerbContext, id: string, options: Compact
 }
 
 /**
- * Removes the newest frame, so that the next request contains the messages that it stood for; without `frame`, a
+ * Takes the newest frame back, so that the next request contains the messages that it stood for; without `frame`, a
  * requested compaction is withdrawn first. Rejects with `conflict` while a turn is open or if `frame` is not the newest
  * one, and with `MisuseError` if there is nothing to undo.
  */
@@ -106,27 +106,43 @@ export async function undoCompaction(
       return { action: "undo_compaction", target: null, after: { ...window, requested: null } };
     }
     if (expected !== undefined && expected !== frame?.id) {
-      const message = `undoCompaction: the newest frame of session ${id} is ${frame?.id ?? "none"}, not ${expected}: only the newest one can be removed`;
+      const message = `undoCompaction: the newest frame of session ${id} is ${frame?.id ?? "none"}, not ${expected}: only the newest one can be undone`;
       throw new RuntimeError("conflict", { message, metadata: { frame: frame?.id ?? null } });
     }
     if (frame === null) {
       const message = `undoCompaction: session ${id} has no frame: its requests contain the whole history`;
       throw new MisuseError("invalid_status", message, { path: ["contextWindow"] });
     }
-    const prefix = keyOf(key);
-    const newest = { table: "frames", prefix, before: frame.to, reverse: true, limit: 1 } as const;
-    const earlier = await readOne(context.storage, newest);
     const after: ContextWindow = {
       ...window,
-      frame: earlier === null ? null : readValue("frames", earlier),
+      frame: await frameBefore(context, key, frame.to),
       // The requests are other ones now. They are compacted again when the history has grown, or if one is too long.
       count: null,
       attemptedAt: head.length,
       requested: null,
     };
-    const removals: readonly Removal[] = [{ table: "frames", prefix: [...prefix, frame.to] }];
-    return { action: "undo_compaction", target: frame.id, after, removals };
+    return { action: "undo_compaction", target: frame.id, after, undone: frame };
   });
+}
+
+/** How many frames are read at a time. */
+const framesPerRead = 16;
+
+/** The newest frame before a position that was not taken back; `null`: there is none. */
+async function frameBefore(
+  { storage }: VerbContext,
+  key: ExistingSession["key"],
+  position: number,
+): Promise<HistoryFrame | null> {
+  const query = { table: "frames", prefix: keyOf(key), reverse: true, limit: framesPerRead } as const;
+  for (let before = position; ;) {
+    const [rows = []] = await storage.read([{ ...query, before }]);
+    const frames = rows.map((row) => readValue("frames", row));
+    const found = frames.find(({ undoneAt }) => undoneAt === null);
+    const last = frames.at(-1);
+    if (found !== undefined || last === undefined) return found ?? null;
+    before = last.to;
+  }
 }
 
 /** Which frames are read. */
@@ -137,7 +153,7 @@ export type FramePageOptions = {
   readonly after?: string;
 };
 
-/** A page of the frames of a session, oldest first. */
+/** A page of the frames of a session, oldest first, with those that were taken back. */
 export async function listFrames(
   context: VerbContext,
   id: string,
@@ -160,7 +176,8 @@ type WindowChange = {
   readonly action: Extract<AuditAction, "compact" | "undo_compaction">;
   readonly target: string | null;
   readonly after: ContextWindow;
-  readonly removals?: readonly Removal[];
+  /** The frame that is taken back. */
+  readonly undone?: HistoryFrame;
 };
 
 /** How often a session that other writers change meanwhile is read again before the verb rejects with `conflict`. */
@@ -185,14 +202,18 @@ async function change(
       return compactionOf(windowOf(before));
     }
     checkFree(before, version);
-    const { action, target, after, removals = [] } = await decide(before);
+    const { action, target, after, undone = null } = await decide(before);
     const session: Session<JsonObject> = { ...before.head.session, contextWindow: after };
     const now = clock.now();
     const fact = { action, actor: actorOf(context), tenant: key.tenant, sessionId: id, target } as const;
     const write = writeSession(before, {
       now,
       session: { after: session, messages: [], history: before.head },
-      also: merge({ ...noChanges, removals }, acceptedRow(accepted, before, null), auditRow(fact, now)),
+      also: merge(
+        putting(...framePuts(key, undone === null ? null : { ...undone, undoneAt: now })),
+        acceptedRow(accepted, before, null),
+        auditRow(fact, now),
+      ),
     });
     checkReadable("sessions", write.after.head);
     const written = await storage.write(write.changes);

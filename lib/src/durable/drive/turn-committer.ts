@@ -327,7 +327,7 @@ export class TurnCommitter {
     const id = contextWindow.frame?.id ?? null;
     if (id === this.#frame) return [];
     this.#frame = id;
-    return framePuts(this.#key, contextWindow);
+    return framePuts(this.#key, contextWindow.frame);
   }
 
   /** Answers a checkpoint with input, or assumes that there is none (`claim-inputs.ts`). */

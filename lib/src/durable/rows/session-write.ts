@@ -34,7 +34,7 @@
 //   3. The size of a batch depends on what is new, not on the length of the session or of the turn (H5).
 
 import type { TurnHistory } from "../../core/kernel/internal.ts";
-import type { ContextWindow, Failure, JsonObject, Message, Session } from "../../core/model/internal.ts";
+import type { Failure, HistoryFrame, JsonObject, Message, Session } from "../../core/model/internal.ts";
 import type { Pinned } from "../../core/run/internal.ts";
 import type { Changes } from "./batch.ts";
 import type { SessionKey } from "./session-key.ts";
@@ -536,9 +536,8 @@ export function titleText(text: string): string | null {
   return [...line].slice(0, titleLength).join("") || null;
 }
 
-/** The row of the newest frame of a context window. */
-export function framePuts(key: SessionKey, window: ContextWindow | null): readonly Put[] {
-  const frame = window?.frame ?? null;
+/** The row of a frame; `null`: there is none. */
+export function framePuts(key: SessionKey, frame: HistoryFrame | null): readonly Put[] {
   if (frame === null) return [];
   return [{ table: "frames", key: [...keyOf(key), frame.to], tag: 0, value: writeValue("frames", frame) }];
 }

@@ -128,7 +128,7 @@ async function forkNow(context: VerbContext, id: string, options: ForkOptions): 
       session: { after: forked, messages, history },
       also: putting(
         ...(last === null ? [] : [{ ...start, value: writeValue("starts", last) }]),
-        ...framePuts(target, forked.contextWindow),
+        ...framePuts(target, forked.contextWindow?.frame ?? null),
       ),
     },
   );

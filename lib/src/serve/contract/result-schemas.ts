@@ -19,8 +19,8 @@ const forkedFrom = about(
   "The session that this one was forked from, and the number of messages that were copied; null if it is no fork.",
 );
 const frame = record(
-  { id: text, to: count, summary: orNull(text), pinned: list(count) },
-  "A summary that stands for the messages before `to` in requests, except those at the positions `pinned`.",
+  { id: text, to: count, summary: orNull(text), pinned: list(count), undoneAt: orNull(count) },
+  "A summary that stands for the messages before `to` in requests, except those at the positions `pinned`; undone: requests contain the messages again.",
 );
 const typed = record({ type: text });
 /** Quantiles of durations, in milliseconds. */

@@ -163,12 +163,12 @@ export const sessionOperations = {
     route: "verb",
     scope: "write",
     summary:
-      "Removes the newest summary, so that requests contain its messages again; withdraws a requested one first. 409 while a turn is open.",
+      "Takes the newest summary back, so that requests contain its messages again; withdraws a requested one first. 409 while a turn is open.",
     uses: "nothing",
     idempotent: "never",
     body: () =>
       objectSchema({
-        frame: optionalField(stringSchema, "The id of the frame to remove; 409 if it is not the newest one."),
+        frame: optionalField(stringSchema, "The id of the frame to take back; 409 if it is not the newest one."),
         key: callKey,
         version: sessionVersion,
       }),
@@ -179,7 +179,7 @@ export const sessionOperations = {
     operationId: "listFrames",
     scope: "read",
     summary:
-      "Lists the frames of a session, oldest first: each is a summary that stands for the messages before `to` in requests.",
+      "Lists the frames of a session, oldest first: each is a summary that stands for the messages before `to` in requests, or stood for them until it was undone.",
     query: pageQuery,
     answers: json("FramePage", { 200: "A page of frames." }),
   }),

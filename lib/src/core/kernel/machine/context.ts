@@ -256,7 +256,7 @@ function setFrame<P extends TurnProtocol>(builder: TransitionBuilder<P>, summary
   const { phase, contextWindow, history } = builder.turn;
   if (phase.type !== "awaiting_compaction") return;
   const pinned = pinnedPositions(history, contextWindow.frame, to);
-  const frame: HistoryFrame = { id: phase.frame, to, summary, pinned };
+  const frame: HistoryFrame = { id: phase.frame, to, summary, pinned, undoneAt: null };
   update(builder, { frame, count: null });
 }
 

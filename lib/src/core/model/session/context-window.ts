@@ -17,6 +17,11 @@ const frameFields = {
   summary: fallback(nullable(string), null),
   /** The positions of the messages before `to` that requests still contain as they are. */
   pinned: fallback(array(count), []),
+  /**
+   * When `undoCompaction` took the frame back, in milliseconds since 1970-01-01 UTC: requests contain its messages
+   * again. `null`: it was not taken back.
+   */
+  undoneAt: fallback(nullable(count), null),
 };
 
 /**

@@ -150,7 +150,7 @@ describe("the API has the operation of", () => {
     });
     const handler = createHandler({ sessions, auth: "none" });
     const response = await handler(new Request("http://localhost/openapi.json"));
-    const { paths }: { readonly paths: { readonly [path: string]: object } } = await response.json();
+    const { paths }: { readonly paths: { readonly [path: string]: object } } = JSON.parse(await response.text());
     operations = Object.entries(paths).flatMap(([path, methods]) =>
       Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
     );
@@ -179,7 +179,12 @@ test("the configuration in the guide of MCP is accepted", async () => {
 /** The commands of the documents that readers get: those of the repository, the guides and the templates. */
 async function documentedCommands(): Promise<readonly Line[]> {
   const files = [
-    ...["README.md", "CONTRIBUTING.md", "AGENTS.md", "SECURITY.md", "lib/README.md", "lib/SKILL.md"],
+    "README.md",
+    "CONTRIBUTING.md",
+    "AGENTS.md",
+    "SECURITY.md",
+    "lib/README.md",
+    "lib/SKILL.md",
     ...(await markdownBelow("docs")).filter((path) => !/^docs\/(?:reference|decisions|code-map)\b/.test(path)),
     ...(await markdownBelow("lib/templates")),
     ...(await markdownBelow("examples")),

@@ -60,7 +60,6 @@ const flows: readonly Flow[] = [
   ...firstStepFlows,
   ...followFlows,
   ...formattedTextFlows,
-  ...circumstanceFlows,
   ...requestFlows,
   ...idleFlows,
   ...inboxFlows,

@@ -4,6 +4,7 @@
 import { execFile } from "node:child_process";
 import {
   cpSync,
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readFileSync,
@@ -25,6 +26,7 @@ let folder = "";
 
 type Manifest = {
   readonly dependencies: { readonly [name: string]: string };
+  readonly exports: { readonly [subpath: string]: unknown };
   readonly peerDependenciesMeta: { readonly [name: string]: { readonly optional?: boolean } };
 };
 const manifest: Manifest = JSON.parse(readFileSync(join(library, "package.json"), "utf8"));
@@ -116,6 +118,27 @@ test.each(Object.entries(programs))(
   },
   60_000,
 );
+
+test("the types of an entry point name an optional package only if the entry point cannot be used without it", () => {
+  const named = Object.keys(manifest.exports).flatMap((subpath) => {
+    const name = subpath === "." ? "index" : subpath.slice(2);
+    if (!existsSync(join(library, "dist", `${name}.d.ts`))) return [];
+    const files = new Set([join(library, "dist", `${name}.d.ts`)]);
+    const packages = new Set<string>();
+    for (const file of files) {
+      const imports = readFileSync(file, "utf8").matchAll(/^(?:import|export) .* from "([^"]+)";$/gm);
+      for (const [, target = ""] of imports) {
+        if (target.startsWith(".")) files.add(join(dirname(file), target.replace(/\.js$/, ".d.ts")));
+        else packages.add(target);
+      }
+    }
+    return packages.size === 0 ? [] : [[subpath, ...packages]];
+  });
+  expect(named).toEqual([
+    ["./react", "react"],
+    ["./otel", "@opentelemetry/api"],
+  ]);
+});
 
 test("every optional peer dependency has such an error", () => {
   const named = Object.values(programs)

@@ -19,21 +19,15 @@ import { publishedManifest } from "../../tools/package/published-manifest.ts";
 const base: Manifest = { name: "everturn", version: "1.0.0", exports: {} };
 
 describe("entry points", () => {
-  test("are read from exports of lib/package.json, and the files are named after the subpath or the module", () => {
+  test("are read from exports of lib/package.json, and the files are named after the subpath", () => {
     const exports = {
       ".": { source: "./src/index.ts", types: "./dist/index.d.ts", default: "./dist/index.js" },
       "./host/x": { source: "./src/host/x/index.ts", types: "./dist/host-x.d.ts", default: "./dist/host-x.js" },
-      "./host/x/worker": {
-        source: "./src/host/x/x-worker.ts",
-        types: "./dist/x-worker.d.ts",
-        default: "./dist/x-worker.js",
-      },
       "./package.json": "./package.json",
     };
     expect(entryPoints({ ...base, exports }).map(({ name, source }) => [name, source])).toEqual([
       ["index", "lib/src/index.ts"],
       ["host-x", "lib/src/host/x/index.ts"],
-      ["x-worker", "lib/src/host/x/x-worker.ts"],
     ]);
   });
 
@@ -49,7 +43,7 @@ describe("entry points", () => {
 
   test("and programs of the workspace have different names", () => {
     expect(Object.keys(inputModules())).toEqual(
-      expect.arrayContaining(["index", "cli", "demo-worker", "sqlite-worker"]),
+      expect.arrayContaining(["index", "cli", "demo-worker", "sqlite-worker", "cell-worker"]),
     );
   });
 });

@@ -145,13 +145,13 @@ class DeclarationBundle {
   }
 
   /**
-   * The folder of the module below lib/src: `model`, `host-sqlite`. The types of components have a layer of their own:
-   * they name those of React, which users of other entry points do not have.
+   * The folder of the module below lib/src: `core`, `durable`. Types that name those of an optional package have a layer
+   * of their own, because users of other entry points do not have the package: React and OpenTelemetry.
    */
   #layerOf({ file }: Declaration): string {
     const folders = dirname(relative(this.#folder, file.path)).split("/");
-    if (folders[0] === "serve" && folders[1] === "react") return "react";
-    return folders.slice(0, folders[0] === "host" ? 2 : 1).join("-");
+    const [floor = "", folder = ""] = folders;
+    return folder === "react" || folder === "otel" ? folder : floor;
   }
 
   #layerText(layer: string, declarations: readonly Declaration[]): string {

@@ -22,12 +22,14 @@ export const packageFolder = join(library, "dist");
  */
 const programs: { readonly [name: string]: string } = {
   cli: "apps/cli/src/main.ts",
+  "sqlite-worker": "lib/src/durable/host/sqlite/sqlite-worker.ts",
+  "cell-worker": "lib/src/bridges/quickjs/cell-worker.ts",
   "demo-worker": "apps/cli/src/demo/worker.ts",
   "scenario-worker": "apps/server/src/scenarios/crash-worker.ts",
 };
 
 export type EntryPoint = {
-  /** The subpath in `exports`: `.`, `./host/sqlite`. */
+  /** The subpath in `exports`: `.`, `./sqlite`. */
   readonly subpath: string;
   /** The file in lib/dist, without its extension. */
   readonly name: string;
@@ -57,7 +59,7 @@ export function entryPoints(manifest = readManifest()): readonly EntryPoint[] {
     if (typeof target === "string") return [];
     const { source, types, default: code } = target;
     if (source === undefined) throw new Error(`lib/package.json: "${subpath}" has no condition "source"`);
-    const name = entryName(subpath, source);
+    const name = entryName(subpath);
     if (types !== `./dist/${name}.d.ts` || code !== `./dist/${name}.js`) {
       throw new Error(`lib/package.json: "${subpath}" must name ./dist/${name}.d.ts and ./dist/${name}.js`);
     }
@@ -74,9 +76,7 @@ export function inputModules(): { readonly [name: string]: string } {
   };
 }
 
-/** `index.ts` of a folder is built as the subpath with dashes; a module with another name keeps it. */
-function entryName(subpath: string, source: string): string {
-  const module = /(?<name>[^/]+)\.ts$/.exec(source)?.groups?.["name"];
-  if (module !== undefined && module !== "index") return module;
+/** The subpath with dashes. */
+function entryName(subpath: string): string {
   return subpath === "." ? "index" : subpath.slice(2).replaceAll("/", "-");
 }

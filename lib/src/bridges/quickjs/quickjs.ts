@@ -30,8 +30,8 @@ type QuickjsOptions = {
    */
   readonly workers?: number;
   /**
-   * The file of the worker, if a bundler moved it: a bundle of `everturn/quickjs/worker`. Default: the file of the
-   * package.
+   * The file of the worker, if a bundler moved it: a bundle of `node_modules/everturn/dist/cell-worker.js`. Default:
+   * that file.
    */
   readonly workerUrl?: URL;
 };

@@ -10,13 +10,18 @@
 //   the ratios of the rounds.
 //
 //   --turns 300  --warmup 60  --backlog 20000  --workers 1,2,4  --rounds 3    how many, and how often
-//   --step-workers 1,2,3,4  --step-turns 40                                  the second table: turns of ten tool steps, no backlog
-//   --seconds 12                                                             a run ends after this time with the turns it has
+//   --step-workers 1,2,3,4  --step-turns 40                                  the second table: turns of ten tool steps,
+//                                                                            no backlog
+//   --seconds 12                                                             a run ends after this time with the turns
+//                                                                            it has
 //   --concurrency 16                                                         turns at a time in one worker
 //   --form path | handle                                                     how workers open the file
-//   --model-ms 0                                                             how long the scripted model takes for a reply
-//   --postgres                                                               a Postgres server of its own, in a temporary folder, instead of a file
-//   --pin                                                                    worker n runs on core n alone (Linux, `taskset`); worker n + cores shares it
+//   --model-ms 0                                                             how long the scripted model takes for a
+//                                                                            reply
+//   --postgres                                                               a Postgres server of its own, in a
+//                                                                            temporary folder, instead of a file
+//   --pin                                                                    worker n runs on core n alone (Linux,
+//                                                                            `taskset`); worker n + cores shares it
 //
 //   On a machine with few cores, `--pin` shows how the rate grows with the number of workers: without it one worker
 //   uses more than one core (the event loop, the SQLite thread, the garbage collector), and a second worker finds no

@@ -2,7 +2,9 @@
 // worker processes, each compared with the same rows in plain transactions. `npm run bench:backlog -- --postgres`
 // measures backlogs, `npm run bench:streams` the delay of text deltas in another process.
 //
-//   --workers 1,2,4,8   the numbers of workers; empty: none    --turns 200   turns of each measurement    --seconds 30   the longest time of each
+//   --workers 1,2,4,8   the numbers of workers; empty: none
+//   --turns 200         turns of each measurement
+//   --seconds 30        the longest time of each
 //   --no-steps          only the workers
 
 import type { PostgresServer } from "../lib/test/postgres-server.ts";

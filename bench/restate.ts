@@ -2,7 +2,9 @@
 // as many recorded steps, in one run. The model and the tool need no time, so all of it is overhead. The contenders
 // alternate, so that other load of the machine affects all of them.
 //
-//   --turns 100   turns one after the other, for the times    --load 600   turns of the load    --open 32   open turns of the load
+//   --turns 100   turns one after the other, for the times
+//   --load 600    turns of the load
+//   --open 32     open turns of the load
 //
 // The times of Everturn are those of a reader in another process than the one that drives the turn.
 

@@ -1,5 +1,5 @@
-// The table of durable steps: Everturn beside two bare commits and other libraries, on SQLite and on a Postgres server of
-// its own.
+// The table of durable steps: Everturn beside two bare commits and other libraries, on SQLite and on a Postgres server
+// of its own.
 
 import type { StepCost, StepLine } from "./durable-worker.ts";
 import type { Processes } from "./processes.ts";

@@ -4,7 +4,8 @@
 //
 //   --rounds 3     interleaved rounds          --only memory|durable    one of the two tables
 //   --no-install   the folder of the last run is used, with the package of the last run
-//   --lines raw,everturn                       some of the contenders    --phases delta,request,loop100,loop1000,paced500,paced2000
+//   --lines raw,everturn                       some of the contenders
+//   --phases delta,request,loop100,loop1000,paced500,paced2000
 //   --record       the ratios of this run become the recorded ones
 //   --no-write     only prints
 

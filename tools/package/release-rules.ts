@@ -1,6 +1,6 @@
-// The rules of a release that need no installed package: version, changelog, addresses, licences and contents. Each function
-// returns a line for the report, or throws an error that says what to change. They take values and read no files, so
-// that tests can break every rule (lib/test/release-rules.test.ts).
+// The rules of a release that need no installed package: version, changelog, addresses, licences and contents. Each
+// function returns a line for the report, or throws an error that says what to change. They take values and read no
+// files, so that tests can break every rule (lib/test/release-rules.test.ts).
 //
 // The version has one declaration: `version` of lib/package.json. Workspace packages have none and depend on `everturn`
 // with "*"; create-everturn gets version and dependency when it is packed (create-package.ts).

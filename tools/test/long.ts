@@ -21,7 +21,7 @@ const source = ["tsx", "--conditions=source"];
 const parts: { readonly [name: string]: Part } = {
   crashes: {
     about:
-      "the crash matrices at every crash point of every host: agents, models of the AI SDK, limits, spans, middleware",
+      "the crash matrices at every crash point of every storage: agents, models of the AI SDK, limits, spans, middleware",
     commands: [
       [
         "vitest",

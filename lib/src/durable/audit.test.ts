@@ -1,5 +1,5 @@
-// The audit log: rows for decisions, cancels, deletions and exports, in the batch of the act. And the life of completion
-// tokens.
+// The audit log: rows for decisions, cancels, deletions and exports, in the batch of the act. And the life of
+// completion tokens.
 
 import { engine, fake, tool } from "everturn";
 import { memoryStorage, runtime } from "everturn/runtime";

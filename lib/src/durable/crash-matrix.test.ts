@@ -1,7 +1,7 @@
-// Runs every host through the crash matrix (H7). In the memory host the process is killed at every sixteenth crash
-// point, and at a sample of points twice. SQLite and Postgres add that rows are read back from a database; a sample of
-// the points is enough for that. The number of points is printed at the end. `npm run test:long` kills at every point
-// of every host (`EVERTURN_CRASH_POINTS=all`).
+// Runs every storage through the crash matrix (H7). In the memory storage the process is killed at every sixteenth
+// crash point, and at a sample of points twice. SQLite and Postgres add that rows are read back from a database; a
+// sample of the points is enough for that. The number of points is printed at the end. `npm run test:long` kills at
+// every point of every storage (`EVERTURN_CRASH_POINTS=all`).
 
 import type { PostgresServer } from "../../test/postgres-server.ts";
 import type { CrashOptions, CrashReport } from "../testing/crash-matrix.ts";

@@ -206,8 +206,8 @@ export type Runtime = Closeable & {
   readonly compact: (id: string, options?: CompactOptions) => Promise<Compaction>;
   /**
    * Undoes the newest compaction: takes its frame back, so that the next request contains the messages that it stood
-   * for, and the frame before it if there was one. Withdraws a requested compaction first. Rejects with `conflict` while a
-   * turn is open, and with `MisuseError` if there is nothing to undo.
+   * for, and the frame before it if there was one. Withdraws a requested compaction first. Rejects with `conflict`
+   * while a turn is open, and with `MisuseError` if there is nothing to undo.
    */
   readonly undoCompaction: (id: string, options?: UndoCompactionOptions) => Promise<Compaction>;
   /**

@@ -47,8 +47,8 @@ const withFailover = onPostgres && process.argv[5] === "failover";
  * and of the latency of a delta: the 99th percentile, in milliseconds. On a quiet machine of two cores a worker starts
  * in less than `quietStartMs` in the median. On a machine that other programs keep busy, processes start and run late,
  * and the 99th percentile tells how late: there the medians are limited, by these numbers times the ratio of the start
- * times. Of fewer than 300 takeovers the 99th percentile would be one of the longest, of one moment of the machine: there
- * the fourth longest is limited.
+ * times. Of fewer than 300 takeovers the 99th percentile would be one of the longest, of one moment of the machine:
+ * there the fourth longest is limited.
  */
 const takeoverLimitMs = 2000;
 const deltaLimitMs = 250;

@@ -1,14 +1,19 @@
 // The long run of the simulator. Bundles a worker program, runs seeds in several processes, and prints every seed with
 // a violation, shrunk, and how to run it again.
 //
-//   tsx --conditions=source lib/test/simulator/run.ts                       seeds on memory, SQLite and Postgres, then every mutation
+//   tsx --conditions=source lib/test/simulator/run.ts                       seeds on memory, SQLite and Postgres, then
+//                                                                           every mutation
 //   … run.ts seeds 100000 [first seed]                                      many seeds on memory
 //   … run.ts seeds 300 1 sqlite | postgres                                  on a real database
-//   … run.ts seed 77 [mutation]                                             one seed: its transcript, its script and its violations. If it has some, the
-//                                                                           script is shrunk first
-//   … run.ts mutations [name,name]                                          every mutation, or some, until its first violation, at most 1,000 seeds
-//   … --faults=failover,far_clocks                                          after any of them: with faults that are off by default (`extraFaults`)
-//   … --whole                                                               after `seeds`: scripts are not shrunk, which takes most of the time
+//   … run.ts seed 77 [mutation]                                             one seed: its transcript, its script and
+//                                                                           its violations. If it has some, the script
+//                                                                           is shrunk first
+//   … run.ts mutations [name,name]                                          every mutation, or some, until its first
+//                                                                           violation, at most 1,000 seeds
+//   … --faults=failover,far_clocks                                          after any of them: with faults that are off
+//                                                                           by default (`extraFaults`)
+//   … --whole                                                               after `seeds`: scripts are not shrunk,
+//                                                                           which takes most of the time
 //
 // All files and processes are removed at the end.
 

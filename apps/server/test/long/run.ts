@@ -4,7 +4,8 @@
 // requested again.
 //
 //   tsx --conditions=source apps/server/test/long/run.ts             all of it, about five minutes
-//   tsx --conditions=source apps/server/test/long/run.ts load        or some of it: load, stalled, killed, stopped, attacks
+//   tsx --conditions=source apps/server/test/long/run.ts load        or some of it: load, stalled, killed, stopped,
+//                                                                    attacks
 //   tsx --conditions=source apps/server/test/long/run.ts attacks forks "forks pg"      or some of the attacks
 //
 // They remove their files and end their processes, also when they fail.

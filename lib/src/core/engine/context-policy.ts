@@ -1,5 +1,5 @@
-// The context policy of an engine: its options, their rules and defaults. `contextLimits` turns it into the numbers that
-// a turn pins; the kernel applies them (core/kernel/machine/context.ts).
+// The context policy of an engine: its options, their rules and defaults. `contextLimits` turns it into the numbers
+// that a turn pins; the kernel applies them (core/kernel/machine/context.ts).
 
 import type { ContextLimits, NamedProjector } from "../kernel/internal.ts";
 import type { ModelName } from "../model/internal.ts";
@@ -61,8 +61,8 @@ export type ContextPolicy = {
   readonly maxToolResult?: number;
   /**
    * Asks the provider's endpoint that counts tokens, where an estimate does not decide whether old messages are
-   * summarized. A failed count, and one that takes longer than 10 seconds, leaves the decision to the estimate. Default:
-   * `true`, if the provider has such an endpoint (Anthropic, Gemini, OpenAI Responses).
+   * summarized. A failed count, and one that takes longer than 10 seconds, leaves the decision to the estimate.
+   * Default: `true`, if the provider has such an endpoint (Anthropic, Gemini, OpenAI Responses).
    */
   readonly count?: boolean;
   /** `false`: old tool results are not shortened. */

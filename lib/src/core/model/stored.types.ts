@@ -5,7 +5,8 @@
 //   2. No field is optional, except in `metadata` of results, `providerOptions` (message/provider-options.ts),
 //      `providerTool` of tools, `prepared` and `approved` of decisions, whose presence would change effects and the
 //      digests of environments in open journals, `compactAt` of requests, which earlier releases refuse to read, and
-//      `addedNulls` of `message_started`, an event that adapters of programs create. An absent value is `null`, so a value has one serialized form (docs/decisions/0004).
+//      `addedNulls` of `message_started`, an event that adapters of programs create. An absent value is `null`, so a
+//      value has one serialized form (docs/decisions/0004).
 
 import type { FailureCause } from "./failure/failure.ts";
 import type { Json } from "./parse/json.ts";

@@ -1,10 +1,10 @@
 // Which verb a session allows in which status. Calling a verb that the status does not allow is a programming error and
 // throws `MisuseError`. A session in the status `error` throws `SessionError` for every verb until `recover` is called.
 //
-//                     start  reply            continue(message)      continue(null)           step   submit, decide
-//   idle, completed   yes    yes              yes                    yes                      yes    no
-//   awaiting_user     no     yes              only a user message    no                       no     only with undecided calls
-//   awaiting_tools    no     no               no                     without undecided calls  no     yes
+//                     start  reply  continue(message)    continue(null)           step  submit, decide
+//   idle, completed   yes    yes    yes                  yes                      yes   no
+//   awaiting_user     no     yes    only a user message  no                       no    only with undecided calls
+//   awaiting_tools    no     no     no                   without undecided calls  no    yes
 //   error             SessionError for all
 
 import type { Message, PendingToolCall, Session } from "../model/internal.ts";

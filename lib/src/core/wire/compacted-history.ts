@@ -1,5 +1,6 @@
-// Leaves out the messages that a provider has replaced by a compaction item, so that the requests of a conversation that
-// lives for months stay small: Anthropic ignores everything before its newest item, OpenAI says that it may be left out.
+// Leaves out the messages that a provider has replaced by a compaction item, so that the requests of a conversation
+// that lives for months stay small: Anthropic ignores everything before its newest item, OpenAI says that it may be
+// left out.
 //
 // Invariants
 //   1. Only an item of the same route replaces messages: another provider or model gets the whole history, without the
@@ -18,7 +19,9 @@ export type CompactedHistory = {
   readonly indexes: readonly number[] | null;
 };
 
-/** The messages from the reply with the newest compaction item of this route on, after the system messages before it. */
+/**
+ * The messages from the reply with the newest compaction item of this route on, after the system messages before it.
+ */
 export function sinceCompaction(messages: readonly Message[], route: ProviderRoute): CompactedHistory {
   const at = messages.findLastIndex((message) => {
     const item = compactionItem(message);

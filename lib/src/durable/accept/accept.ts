@@ -29,8 +29,8 @@
 //   the configuration is gone    its row expired and was removed. The batch is written again, with the row
 //   crash after the batch        the turn is open and due when the lease expires; a worker drives it
 //   no free place here           the turn is stored as due now, and queued here (`ActiveTurns.driveStored`)
-//   it cannot be driven here     the verb succeeds, because the batch is written; `result` of the handle rejects with the
-//                                error
+//   it cannot be driven here     the verb succeeds, because the batch is written; `result` of the handle rejects with
+//                                the error
 //
 // Idempotency keys
 //   A verb that is called again with the same key and the same content is accepted once, and every call returns the

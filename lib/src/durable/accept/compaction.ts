@@ -6,8 +6,8 @@
 //
 // `undoCompaction` takes the newest frame back: requests contain the frame before it again, or the whole history. The
 // messages were never removed. The row of the frame stays, with the time, so that readers see what happened; a later
-// frame with the same range replaces it. Both verbs are one batch with a check of the version of the session, and are refused
-// while a turn is open, because that turn has pinned what its requests leave out.
+// frame with the same range replaces it. Both verbs are one batch with a check of the version of the session, and are
+// refused while a turn is open, because that turn has pinned what its requests leave out.
 //
 // Crash points
 //   before the batch           nothing has changed
@@ -61,7 +61,8 @@ export type CompactOptions = CompactionCallOptions & {
 /** Options of `undoCompaction`. */
 export type UndoCompactionOptions = CompactionCallOptions & {
   /**
-   * The id of the frame to take back. If it is not the newest one, the call rejects with `conflict`. Default: the newest.
+   * The id of the frame to take back. If it is not the newest one, the call rejects with `conflict`. Default: the
+   * newest.
    */
   readonly frame?: string;
 };

@@ -1,5 +1,5 @@
-// Claims inbox input for the checkpoints of a turn (Q11). The claim and the delivery are two writes: the claim marks the
-// rows with the lease epoch, and the commit of the checkpoint removes them (`settleInputs`).
+// Claims inbox input for the checkpoints of a turn (Q11). The claim and the delivery are two writes: the claim marks
+// the rows with the lease epoch, and the commit of the checkpoint removes them (`settleInputs`).
 //
 // A checkpoint that finds nothing costs no read. The row of the session in `inboxes` counts the inputs that the session
 // has ever received. Once a claim has taken everything up to a count, `assumeEmpty` answers the next checkpoint without

@@ -2,9 +2,10 @@
 //
 // Theory of operation
 //   The loop calls `order` for every effect and awaits `next` for every item. The journal has two phases.
-//   replay   `next` returns the recorded items in order. Effects that are ordered meanwhile are deferred. A recorded response removes its
-//            effect from the deferred ones, so the effect is not performed (H1). The canonical JSON of the ordered
-//            effect must equal the recorded one; otherwise the code has changed and the turn has diverged.
+//   replay   `next` returns the recorded items in order. Effects that are ordered meanwhile are deferred. A recorded
+//            response removes its effect from the deferred ones, so the effect is not performed (H1). The canonical
+//            JSON of the ordered effect must equal the recorded one; otherwise the code has changed and the turn has
+//            diverged.
 //   live     when the recorded rows are used up, the deferred effects and all later ones are performed. `next` returns
 //            responses in the order in which they settle.
 //   The journal writes nothing. `TurnCommitter` writes each item in the batch of its consequences (Q1).

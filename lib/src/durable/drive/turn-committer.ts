@@ -34,10 +34,11 @@
 //
 // Merged checkpoints
 //   The result of the last tool of a step and the checkpoint after it are one batch: the rows of the result are held in
-//   memory (`#held`) until the checkpoint is answered. If the loop stops in between, `flush` writes the held item alone.
-//   The answer takes one read of the inbox in the first step; later ones are assumed to find nothing, and the batch
-//   checks that no input has arrived since (`claim-inputs.ts`). If the check refuses the batch, the inbox is claimed and
-//   the loop applies the answer with the input instead (`Replaced`). The result is a batch of its own in two cases:
+//   memory (`#held`) until the checkpoint is answered. If the loop stops in between, `flush` writes the held item
+//   alone. The answer takes one read of the inbox in the first step; later ones are assumed to find nothing, and the
+//   batch checks that no input has arrived since (`claim-inputs.ts`). If the check refuses the batch, the inbox is
+//   claimed and the loop applies the answer with the input instead (`Replaced`). The result is a batch of its own in
+//   two cases:
 //     - the checkpoint or the end of the step calls a function of the program (`haltWhen`, `onCheckpoint`, step hooks),
 //       which must see only committed results;
 //     - the turn is handed over: it stops after this commit, or after those of further results that this process holds.
@@ -390,7 +391,9 @@ export class TurnCommitter {
     return "fresh";
   }
 
-  /** The events of the first transition. Acceptance has stored `turn_started` of a turn that no inbox input has started. */
+  /**
+   * The events of the first transition. Acceptance has stored `turn_started` of a turn that no inbox input has started.
+   */
   #startEvents(reported: readonly TurnEvent[]): readonly StoredEvent[] {
     const isByInput = this.#start.inputs.length > 0;
     const started = isByInput ? turnStartedByInput(this.#turn, this.#key.session, this.#start) : [];

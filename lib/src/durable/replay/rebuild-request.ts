@@ -30,8 +30,8 @@ export type RebuiltRequest = {
   /** The request, before the middleware of the engine. */
   readonly request: ModelRequest;
   /**
-   * The path and the body as the adapter sends them; `null`: it encodes no HTTP request or refuses this one, for example
-   * because the engine has another provider now, or the engine is not given.
+   * The path and the body as the adapter sends them; `null`: it encodes no HTTP request or refuses this one, for
+   * example because the engine has another provider now, or the engine is not given.
    */
   readonly sent: Awaited<ReturnType<NonNullable<Adapter["encode"]>>> | null;
   /** The places at which the effect differs from the recorded one, for example `history.digest`. Empty: none. */

@@ -1,4 +1,4 @@
-// The row of the format of a database (`format.ts`). In a file of its own for the hosts, which write it when they
+// The row of the format of a database (`format.ts`). In a file of its own for the storages, which write it when they
 // complete the tables of an older release.
 
 import type { Put, Query } from "./storage.ts";

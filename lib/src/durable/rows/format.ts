@@ -6,7 +6,7 @@
 //   format, one row of the table `shared` whose tag is the number; without the row it is `firstFormat`. A process
 //   writes values of that format, not of its own newest one. `finalizeStorage` raises the number when the older release
 //   has gone. A new database gets the newest format with its first write. One in which nothing is stored may still have
-//   been created by an older release, whose processes run: a host that completes its tables writes the row
+//   been created by an older release, whose processes run: a storage that completes its tables writes the row
 //   (`host/shared/backfill.ts`).
 //
 //   `withFormat` wraps the storage of a runtime. It reads the row with the first read, and converts values before they
@@ -70,8 +70,8 @@ function withoutEnd(data: Json): Json {
 }
 
 /**
- * The formats of this release. A release that raises `storedVersion` adds a change. If it adds no table, hosts do not
- * recognise an empty database of the release before.
+ * The formats of this release. A release that raises `storedVersion` adds a change. If it adds no table, storages do
+ * not recognise an empty database of the release before.
  */
 export const storedFormats: StoredFormats = { newest: storedVersion, changes: [version5] };
 

@@ -1,8 +1,10 @@
 // The inbox of a session: input that arrives while a turn runs (Q11). Pure, except that `settleInputs` reads rows.
 //
 // Input waits in `inbox` in the order of arrival. There are two kinds:
-//   steered   (`ownTurn` is `null`)  a checkpoint of the open turn claims it; what is left when the turn ends becomes the next turn
-//   queued    (`ownTurn` is set)     no checkpoint claims it; when the open turn has ended, it starts a turn with its own options
+//   steered   (`ownTurn` is `null`)  a checkpoint of the open turn claims it; what is left when the turn ends becomes
+//                                    the next turn
+//   queued    (`ownTurn` is set)     no checkpoint claims it; when the open turn has ended, it starts a turn with its
+//                                    own options
 // Writing to the inbox does not change the version of the session, so input never conflicts with a commit of the turn.
 //
 // The next turn (`nextInputs`) is that of the first interrupting input; otherwise the first input decides: queued input

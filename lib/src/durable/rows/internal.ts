@@ -1,6 +1,6 @@
-// What hosts and middleware import from the runtime: the storage contract, the table definitions, digests and the words
-// of messages. It is separate from `internal.ts` so that loading them does not load the runtime. Not an entry point of
-// the package.
+// What storages and middleware import from the runtime: the storage contract, the table definitions, digests and the
+// words of messages. It is separate from `internal.ts` so that loading them does not load the runtime. Not an entry
+// point of the package.
 
 export type {
   Batch,

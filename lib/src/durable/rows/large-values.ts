@@ -3,9 +3,9 @@
 //
 // Theory of operation
 //   `withLargeValues` wraps the storage of a runtime.
-//   write   each text of `minLength` characters or more in a value is replaced by a reference, and stored in the table `large` under its
-//           SHA-256 digest, once for each session, in the same batch. Rows without such texts, which is nearly all of
-//           them, cost one comparison of lengths.
+//   write   each text of `minLength` characters or more in a value is replaced by a reference, and stored in the table
+//           `large` under its SHA-256 digest, once for each session, in the same batch. Rows without such texts, which
+//           is nearly all of them, cost one comparison of lengths.
 //   read    references are resolved with one more read of the storage, or with one for each row if the query limits the
 //           length of its rows: the texts count, and those beyond the limit are not read. Texts are never changed, so
 //           the second read sees what the first one referred to, unless the session was deleted in between. A resolved

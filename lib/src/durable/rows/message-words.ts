@@ -41,8 +41,8 @@ export function largeTextsOf(value: string): readonly string[] {
 }
 
 /**
- * The words of a row of `entries`, of the first `maxIndexedLength` characters of the names of the tools that it calls and
- * of its texts. `largeText` returns the
+ * The words of a row of `entries`, of the first `maxIndexedLength` characters of the names of the tools that it calls
+ * and of its texts. `largeText` returns the
  * beginning of a large text by its digest. `null`: a large text is missing. A value that cannot be read has no words.
  */
 export function wordsOfEntry(

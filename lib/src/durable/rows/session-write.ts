@@ -1,7 +1,8 @@
 // Builds the batch that changes a session. Every verb and every commit of a turn calls `writeSession`, so a row of the
 // tables `sessions`, `recent`, `attention`, `entries`, `turns`, `starts`, `turn_times`, `contents`, `open`, `events`
 // and `rollup_lines`, and a row of `work` about a turn, is built in this file, or in `open-rows.ts`, which
-// also moves an open turn in the index of work. One other place writes a turn row: `ActiveTurns` counts takeovers on it.
+// also moves an open turn in the index of work. One other place writes a turn row: `ActiveTurns` counts takeovers on
+// it.
 //
 // Theory of operation
 //   `writeSession` is a pure function from what is stored (`StoredSession`) and what happened (`SessionChange`) to

@@ -1,7 +1,7 @@
-// The storage contract: what a host implements. A host stores rows in ordered tables, answers range queries from a
-// consistent snapshot, and writes conditional batches atomically. Leases, fencing, sequence numbers and all other rules
-// are pure functions above the hosts, from rows that were read to a batch. So every host has the same behaviour, and a
-// new host is a few statements.
+// The storage contract: what a storage implements. A storage stores rows in ordered tables, answers range queries from
+// a consistent snapshot, and writes conditional batches atomically. Leases, fencing, sequence numbers and all other
+// rules are pure functions above the storages, from rows that were read to a batch. So every storage has the same
+// behaviour, and a new storage is a few statements.
 //
 // Concurrency is optimistic: no transaction stays open while the caller computes. A batch names the rows it depends on
 // (`checks`). If one of them has changed, nothing is written, and the caller reads again or gives up.
@@ -28,7 +28,7 @@ export type KeyPart = string | number;
 export type Key = readonly KeyPart[];
 
 /**
- * A stored row: its key, a tag that checks compare, an expiry and a value that hosts do not interpret. Exported as
+ * A stored row: its key, a tag that checks compare, an expiry and a value that storages do not interpret. Exported as
  * `StorageRow`.
  */
 export type Row = {
@@ -179,7 +179,7 @@ export type StorageSearch = {
 export type StorageHit = { readonly session: string; readonly position: number };
 
 /**
- * A transactional row store: what a host has to implement. Errors reject with a `RuntimeError`: `storage_full`,
+ * A transactional row store: what a storage has to implement. Errors reject with a `RuntimeError`: `storage_full`,
  * `storage_busy`, `corrupt_row`, `newer_schema` or `storage_failed`. No part of the batch has been written then, with
  * one exception: a `storage_failed` with `transient: true` in its metadata. It says that the storage could not be
  * reached and that the operation is worth repeating; a batch may then have been written completely. A process that

@@ -1,6 +1,6 @@
-// The tables of the storage, as data: every host creates the same tables, with one column for each part of the key, so
-// that range queries use the primary key. Each row also has a tag, an expiry and a value; `values.ts` has the types of
-// the values.
+// The tables of the storage, as data: every storage creates the same tables, with one column for each part of the key,
+// so that range queries use the primary key. Each row also has a tag, an expiry and a value; `values.ts` has the types
+// of the values.
 //
 // All work that a process may have to do later is in one table, the index of work (`work`), with the time in its key
 // before the session. A scan for due work costs what is due and not what is stored.
@@ -128,7 +128,7 @@ const formerTables = {
 } as const satisfies { readonly [name: string]: readonly Column[] };
 
 /**
- * The tables that a host stores, and the columns of their keys. Each row also has a tag, an expiry and a value.
+ * The tables that a storage stores, and the columns of their keys. Each row also has a tag, an expiry and a value.
  * Exported as `storageTables`.
  */
 export const tables = { ...currentTables, ...formerTables } as const;

@@ -131,7 +131,7 @@ export class Lanes {
 
   #written(sessions?: ReadonlySet<string>, tables?: ReadonlySet<TableName>): void {
     if (tables !== undefined && !tables.has("work")) return;
-    // Not described: the write of another process, or of a host that does not name the sessions of the index.
+    // Not described: the write of another process, or of a storage that does not name the sessions of the index.
     if (sessions === undefined || sessions.size === 0) {
       this.#unknownWrites += 1;
       this.#queues.clear();

@@ -1,8 +1,8 @@
 // Examines every open turn by its row in the index of work, whatever its time is, page by page: turns whose rows say
 // that they are due later, but that should be driven now.
 //
-//   the process that drives it has ended   the turn is taken over before its lease expires. Only with a storage that can
-//                                          tell (`Liveness`)
+//   the process that drives it has ended   the turn is taken over before its lease expires. Only with a storage that
+//                                          can tell (`Liveness`)
 //   the clock of the storage was set back  open turns are due later than any turn is put off (the expiry of a lease, a
 //                                          backoff): they are made due now
 //

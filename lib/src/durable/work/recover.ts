@@ -118,8 +118,8 @@ async function makeUsable(context: VerbContext, before: ExistingSession): Promis
 }
 
 /**
- * Ends a parked turn with the failure it was parked for. Its row of the audit log is written before: several batches may
- * be needed to end a turn.
+ * Ends a parked turn with the failure it was parked for. Its row of the audit log is written before: several batches
+ * may be needed to end a turn.
  */
 async function endParked(
   context: VerbContext,

@@ -11,8 +11,8 @@
 //   3. every `upkeepMs`   applies deadlines, removes what has expired, and examines a page of open turns
 //   4. every `limitsMs`   starts turns that wait for a limit and that the process which freed a slot did not start;
 //                         without limits every `collectMs`
-//   5. every `collectMs`  removes unreferenced rows, folds rollups, and copies rows of processes of an older release into
-//                         the index
+//   5. every `collectMs`  removes unreferenced rows, folds rollups, and copies rows of processes of an older release
+//                         into the index
 
 import type { Clock } from "../../core/clock/clock.ts";
 import type { VerbContext } from "../drive/context.ts";

@@ -23,8 +23,8 @@
 //   1. Chunks are passed on when the frame with their cursor was received: a part of a batch is read again.
 //   2. `stop()` cancels the turn. A request that was sent is not aborted before its response: the server may have
 //      accepted the turn, and the turn would go on. The next request of the chat waits until the turn is cancelled.
-//   3. A stream that is stopped and resumed in the same task (a component that is mounted again) is closed, and its turn
-//      goes on.
+//   3. A stream that is stopped and resumed in the same task (a component that is mounted again) is closed, and its
+//      turn goes on.
 //   4. No turn is streamed twice at the same time, and waiting never fails for a server that cannot be reached.
 
 import type { FrameStream, NextFrame } from "./frames.ts";
@@ -85,7 +85,9 @@ class ChatState {
   resumes = 0;
   /** The cancellation of the newest turn, while it is requested. */
   stopping: Promise<void> | null = null;
-  /** The last event of the newest stream that ended with its turn: waiting continues after it. `null`: there is none. */
+  /**
+   * The last event of the newest stream that ended with its turn: waiting continues after it. `null`: there is none.
+   */
   known: { readonly sessionId: string; readonly cursor: string } | null = null;
   /** The ids of the messages that were sent: the chat shows them already. */
   readonly sent = new Set<string>();

@@ -9,10 +9,11 @@
 //   file declares its right. Verbs that concern other callers or all tenants (`sweep`, sums over all tenants) are part
 //   of neither; routes of operators use the runtime and the inspection.
 //
-//   right    who has it                                                        what it allows
-//   own      the owner of the session, and who `owns` names                    everything except decisions
-//   read     who may decide about a pending call (`decide` is a function)      reading, and the decision
-//   none     every other caller                                                the answer is that of a session which does not exist
+//   right    who has it                                                    what it allows
+//   own      the owner of the session, and who `owns` names                everything except decisions
+//   read     who may decide about a pending call (`decide` is a function)  reading, and the decision
+//   none     every other caller                                            the answer is that of a session which does
+//                                                                          not exist
 //
 //   Operators, and every caller with `auth: "none"`, own every session of the tenant and decide in it. If nothing else
 //   limits them, their verbs are those of the runtime.

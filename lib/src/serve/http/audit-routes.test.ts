@@ -14,7 +14,9 @@ import { allDialects } from "../../../test/dialects.ts";
 const root = "the-token-of-the-operator-1";
 const ada = "the-token-of-the-customer-1";
 
-/** The actions that a route may record, by route. Empty: it neither decides, cancels, deletes, exports nor changes keys. */
+/**
+ * The actions that a route may record, by route. Empty: it neither decides, cancels, deletes, exports nor changes keys.
+ */
 const recorded: { readonly [route: string]: readonly AuditAction[] } = {
   "POST /sessions": [],
   "DELETE /sessions": ["delete"],

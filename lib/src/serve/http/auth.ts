@@ -69,16 +69,16 @@ export type Caller = {
    */
   readonly engines?: readonly string[];
   /**
-   * What the caller may do: `read`, `write` (start, continue, change and delete sessions), `decide` (calls that wait for
-   * a decision), `admin` (keys, the audit log, whole tenants; only for operators). A request without its scope gets 403.
-   * Default: all, and `admin` for operators only.
+   * What the caller may do: `read`, `write` (start, continue, change and delete sessions), `decide` (calls that wait
+   * for a decision), `admin` (keys, the audit log, whole tenants; only for operators). A request without its scope gets
+   * 403. Default: all, and `admin` for operators only.
    */
   readonly scopes?: readonly Scope[];
   /**
    * `true`: the caller operates the server. It reads all sessions of its tenant and decides in all of them. The
    * inspection routes (`inspect` of the handler) show an operator the instructions of engines, the workers and the sums
-   * of its tenant, or of all tenants if it names none, and let it start scenarios. Sessions of other tenants stay out of
-   * reach. Default: `false`; `true` with `auth: "none"`.
+   * of its tenant, or of all tenants if it names none, and let it start scenarios. Sessions of other tenants stay out
+   * of reach. Default: `false`; `true` with `auth: "none"`.
    */
   readonly operator?: boolean;
 };

@@ -9,7 +9,8 @@
 // is described by its reason alone; `cause` and `raw` are removed. Failures also occur inside successful responses (the
 // end of a turn, an event, a failed session), so `redactedJson` redacts every failure in a response body, at any depth.
 // What a provider has sent (message, code, body, request id) is for operators, also if the caller has caused the
-// failure: it may name the account, the deployment or its bill. The words of an adapter that sent nothing are disclosed.
+// failure: it may name the account, the deployment or its bill. The words of an adapter that sent nothing are
+// disclosed.
 //
 // Invariants
 //   1. Every response body except a turn record is written by `errorResponse`, `redactedJson` or `redactedText`, or
@@ -264,8 +265,8 @@ function hooked(value: unknown, place: RedactionPlace, isData: boolean, key = ""
 }
 
 /**
- * Replaces the message of a failure by its public one and its cause by `null`, and removes the request id of a reply and
- * the URL of the provider's server, which may be a host of the operator. Returns every other value as it is.
+ * Replaces the message of a failure by its public one and its cause by `null`, and removes the request id of a reply
+ * and the URL of the provider's server, which may be a host of the operator. Returns every other value as it is.
  */
 function redactFailure(part: unknown): unknown {
   if (!isPlainObject(part)) return part;

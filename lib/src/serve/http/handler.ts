@@ -3,9 +3,9 @@
 // Theory of operation
 //   `createHandler` builds a route table once (served-routes.ts: sessions, turns, the routes of the dialects, health,
 //   OpenAPI) and mounts it in a Hono router, which the first request builds (router.ts, hono.ts). It knows no dialect:
-//   the protocols of other libraries are values that it gets (dialect.ts). It owns no socket and no session state: the server around it owns
-//   connections, the runtime owns turns. Several processes can serve one storage, and a client may resume a stream at
-//   any of them.
+//   the protocols of other libraries are values that it gets (dialect.ts). It owns no socket and no session state: the
+//   server around it owns connections, the runtime owns turns. Several processes can serve one storage, and a client
+//   may resume a stream at any of them.
 //
 // Order of operations for a request. Each check runs before anything that costs more or discloses more. Steps 1 and 2
 // are in router.ts, 3 to 8 in request-steps.ts with the checks of request-checks.ts.
@@ -19,8 +19,8 @@
 //      one that is neither this host nor in `origins` is rejected. This matters for `auth: "none"` and for cookies in
 //      an auth function. Fetch metadata (`Sec-Fetch-Site`) is checked for every method: a page of another site cannot
 //      include a response as a script or image.
-//   7. The scope of the route, and whether it is for operators only: both are fields of its declaration. An operator may
-//      name another tenant (`Everturn-Tenant`). Then a permit of the `requests` limits, which have shares for each
+//   7. The scope of the route, and whether it is for operators only: both are fields of its declaration. An operator
+//      may name another tenant (`Everturn-Tenant`). Then a permit of the `requests` limits, which have shares for each
 //      tenant and address. Open routes and cancels have permits of their own (limits.ts). At most `startsPerTick`
 //      requests of a tenant begin in one tick of the event loop (core/fair/fair-ticks.ts).
 //   8. The body, with its limits of size and time (input.ts), then `Idempotency-Key` and path parameters with their

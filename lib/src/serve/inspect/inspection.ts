@@ -50,8 +50,8 @@ type InspectionSource = {
   /** The name of this process in leases, which `workers` marks as `self`. Default: none is marked. */
   readonly owner?: () => string;
   /**
-   * How many turns the workers of this process drive at once; `null`: it runs none. Lists this process in `workers` also
-   * while it is idle. Default: it is listed while it drives turns.
+   * How many turns the workers of this process drive at once; `null`: it runs none. Lists this process in `workers`
+   * also while it is idle. Default: it is listed while it drives turns.
    */
   readonly places?: () => number | null;
   /** The clock of this process. Default: the system clock. */
@@ -87,9 +87,9 @@ export type Inspection = {
    */
   readonly request: (id: string, turnId: string, ordinal: number) => Promise<RequestView>;
   /**
-   * Returns the processes that drive turns, of all tenants, as the leases of open turns show them, and this process if it
-   * runs a worker. Other processes without a turn are not known: nothing is stored about them. Examines at most 10,000
-   * open turns.
+   * Returns the processes that drive turns, of all tenants, as the leases of open turns show them, and this process if
+   * it runs a worker. Other processes without a turn are not known: nothing is stored about them. Examines at most
+   * 10,000 open turns.
    */
   readonly workers: () => Promise<readonly WorkerView[]>;
   /**
@@ -100,8 +100,8 @@ export type Inspection = {
    */
   readonly overview: (options?: OverviewOptions) => Promise<Overview>;
   /**
-   * Finds messages that contain all words of a text, in their own texts and in the names of the tools that they call, of
-   * the most recently changed sessions first. The last word may be
+   * Finds messages that contain all words of a text, in their own texts and in the names of the tools that they call,
+   * of the most recently changed sessions first. The last word may be
    * the beginning of a word; case and diacritics are ignored. Rejects with `not_found` if the storage cannot search
    * (`canSearch`).
    */

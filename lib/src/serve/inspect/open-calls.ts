@@ -1,5 +1,5 @@
-// Finds the tool calls of a running turn that have no row of the journal yet, from the rows that ordered them: the newest
-// reply, or the answers that the turn was started with. Pure.
+// Finds the tool calls of a running turn that have no row of the journal yet, from the rows that ordered them: the
+// newest reply, or the answers that the turn was started with. Pure.
 //
 // Calls of code cells are not found: a cell has a row when it ends. Nor are approved calls of a turn that itself runs
 // inside a tool call: its answers are not stored as a start row.
@@ -11,7 +11,9 @@ import type { TimelineRow } from "./timeline.ts";
 import { toolEffectId } from "../../core/kernel/internal.ts";
 import { effectOf } from "./timeline.ts";
 
-/** A call without a row. The id of its effect follows from the turn, the step and the index of the call in its reply. */
+/**
+ * A call without a row. The id of its effect follows from the turn, the step and the index of the call in its reply.
+ */
 export type OrderedCall = {
   readonly effectId: string;
   /** Names the child turns of the call. A later turn continues a call under the key of the first one. */
@@ -21,8 +23,8 @@ export type OrderedCall = {
 };
 
 /**
- * The calls without a row. `rows`: the newest rows of the turn, in order. If they do not contain the reply that made the
- * calls, none is found. `answers`: what the turn was started with.
+ * The calls without a row. `rows`: the newest rows of the turn, in order. If they do not contain the reply that made
+ * the calls, none is found. `answers`: what the turn was started with.
  */
 export function orderedCalls(
   turnId: string,

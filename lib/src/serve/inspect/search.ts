@@ -1,5 +1,6 @@
-// `search`: finds messages by words of their texts and by the names of the tools that they call. The storage has the index (`HostStorage.search`); this file splits the query into
-// words, reads the messages that were found, and shows the text around the match.
+// `search`: finds messages by words of their texts and by the names of the tools that they call. The storage has the
+// index (`HostStorage.search`); this file splits the query into words, reads the messages that were found, and shows
+// the text around the match.
 //
 // Some texts cannot be found, and a search does not tell whether they contain its words: texts of exceptions of tools,
 // which HTTP callers may not read, and what the redaction hook of the program replaces. So the storage is asked for

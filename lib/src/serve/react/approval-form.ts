@@ -1,5 +1,5 @@
-// The decision of a person about a call, as a component: what runs, its arguments to be read and edited, and the buttons
-// that approve or deny with a reason. The studio uses it with a form of its own for the arguments.
+// The decision of a person about a call, as a component: what runs, its arguments to be read and edited, and the
+// buttons that approve or deny with a reason. The studio uses it with a form of its own for the arguments.
 //
 // Its look is in `everturn/react.css`, by CSS variables. Without it the browser's own controls are shown. There is no
 // JSX, because the library is compiled without it.

@@ -1,5 +1,5 @@
-// Serves the studio: a page whose files are part of the package. The page is public and contains no secret; the API that
-// it calls authenticates every request.
+// Serves the studio: a page whose files are part of the package. The page is public and contains no secret; the API
+// that it calls authenticates every request.
 //
 // Paths below `basePath`, which is `/studio` by default
 //   /studio                  redirects to /studio/

@@ -25,9 +25,9 @@
 //
 // Disturbances
 //   A process is disturbed while a fault concerns it: a pause, or a request that is lost, refused or late. Oracles
-//   about what a healthy process does are not applied to a disturbed one (`isHealthySince`). One lost request disturbs a
-//   process when it learns of the loss, several at a time already when they are sent: a lease must survive the loss of
-//   one renewal, but not of all.
+//   about what a healthy process does are not applied to a disturbed one (`isHealthySince`). One lost request disturbs
+//   a process when it learns of the loss, several at a time already when they are sent: a lease must survive the loss
+//   of one renewal, but not of all.
 
 import type { Clock } from "../../core/clock/clock.ts";
 import type { Batch, HostStorage, Query, Row, TableName, Written } from "../../durable/internal.ts";

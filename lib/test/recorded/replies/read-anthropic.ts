@@ -238,8 +238,8 @@ function finishReasonOf(raw: string | null): string | null {
 }
 
 /**
- * The API counts tokens read from and written to a cache apart from `input_tokens`, and those of a compaction in the same
- * request apart from all of them.
+ * The API counts tokens read from and written to a cache apart from `input_tokens`, and those of a compaction in the
+ * same request apart from all of them.
  */
 function anthropicUsage(body: JsonObject): UsageReading | null {
   if (!isObject(body["usage"])) return null;

@@ -11,7 +11,8 @@
 //     connect         from `fetch` to the response headers             timeouts.connect
 //     first byte      from the headers to the first read of the body    timeouts.firstByte
 //     between chunks  from one read to the next                         timeouts.betweenChunks
-//     closing         after the adapter has called `finish()`           closeGraceMs; a late close is not an error for the adapter
+//     closing         after the adapter has called `finish()`           closeGraceMs; a late close is not an error for
+//                                                                       the adapter
 //   `timeouts.total` limits all phases together.
 //
 //   Response                                     Result

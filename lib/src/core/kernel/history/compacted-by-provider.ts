@@ -1,6 +1,6 @@
 // Where a request begins after a provider has compacted the conversation itself: at the newest reply with a compaction
-// item of the model of the turn. Codecs leave out what is before it (core/wire/compacted-history.ts), so it is no part of
-// an estimate.
+// item of the model of the turn. Codecs leave out what is before it (core/wire/compacted-history.ts), so it is no part
+// of an estimate.
 //
 // Each message is looked at once: the positions belong to the array that all versions of a list share (H5).
 
@@ -14,8 +14,8 @@ type Found = { scanned: number; readonly items: { readonly position: number; rea
 const foundItems = new WeakMap<readonly Message[], Found>();
 
 /**
- * The position of the newest reply with which the provider of the model has replaced the messages before it; 0: there is
- * none. The endpoint is not compared: it is not known here, and a wrong estimate is corrected by the next count.
+ * The position of the newest reply with which the provider of the model has replaced the messages before it; 0: there
+ * is none. The endpoint is not compared: it is not known here, and a wrong estimate is corrected by the next count.
  */
 export function compactedByProvider({ entries, length }: SharedList<Message>, model: ModelName | null): number {
   const found = foundItems.get(entries) ?? { scanned: 0, items: [] };
@@ -30,7 +30,9 @@ export function compactedByProvider({ entries, length }: SharedList<Message>, mo
   return newest?.position ?? 0;
 }
 
-/** Does the name of a turn mean the model of a route? `openai:gpt-x` is the model `gpt-x` of one provider of several. */
+/**
+ * Does the name of a turn mean the model of a route? `openai:gpt-x` is the model `gpt-x` of one provider of several.
+ */
 function isModel(name: string | null, model: string): boolean {
   return name === null || name === model || name.endsWith(`:${model}`);
 }

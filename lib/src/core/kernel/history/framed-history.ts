@@ -1,8 +1,8 @@
 // The part of a request that comes from the history, under the context limits of a turn: a frame in place of the oldest
 // messages, pinned messages, then the newest messages, with long tool results shortened.
 //
-// What is sent is a pure function of history, context window (the recorded decisions) and limits, so a replay builds the
-// same bytes. Between two decisions it only grows at its end, so the provider's prompt cache keeps its prefix.
+// What is sent is a pure function of history, context window (the recorded decisions) and limits, so a replay builds
+// the same bytes. Between two decisions it only grows at its end, so the provider's prompt cache keeps its prefix.
 //
 // Invariants
 //   1. A cut never separates a call from its result: calls that are pending or unanswered at the cut are kept, with
@@ -108,8 +108,8 @@ function* validCuts({ entries, length }: SharedList<Message>, from: number, targ
 }
 
 /**
- * The positions before `to` whose messages requests contain as they are: messages with `pinned: true` in their metadata,
- * system messages of the caller, and the newest user message if none follows.
+ * The positions before `to` whose messages requests contain as they are: messages with `pinned: true` in their
+ * metadata, system messages of the caller, and the newest user message if none follows.
  */
 export function pinnedPositions(
   { entries, length }: SharedList<Message>,

@@ -92,8 +92,8 @@ function framed(turn: Turn<TurnProtocol>): readonly Message[] {
   return frame === null ? [] : renderFrame(turn.history, frame);
 }
 
-// The system message of each environment. A turn has one environment for many steps, and codecs find what they have sent
-// by the identity of messages.
+// The system message of each environment. A turn has one environment for many steps, and codecs find what they have
+// sent by the identity of messages.
 const instructionMessages = new WeakMap<Environment, Message>();
 
 /** The instructions as a message, if there are any. */

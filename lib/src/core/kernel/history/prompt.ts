@@ -11,8 +11,8 @@
 //     providers reject other orders.
 //   - A question whose answer became the result of its call (`answerAs: "tool_result"`) is left out. The result is
 //     placed before it, so the request would end with the question, and the model would continue it.
-//   - A view (`HistoryView`) begins after the messages that a frame stands for, and contains long tool results shortened
-//     to their head and tail.
+//   - A view (`HistoryView`) begins after the messages that a frame stands for, and contains long tool results
+//     shortened to their head and tail.
 //
 // Cost: each message is rendered once (`renderCache`), and a growing history is rendered incrementally
 // (`renderedPrefixes`), so a step costs what is new in it (H5).

@@ -1,9 +1,9 @@
 // The estimated tokens of ranges of a history, as a view shows them.
 //
-// Every model reply asks how many tokens the next request has. Adding up the messages of the window each time would cost
-// the length of the window at every step, so each message is estimated once and added to a running sum (H5). A range is
-// the difference of two sums. A view has two lengths of tool results, `keep` before `prunedBefore` and `longest` after
-// it, so a history has a running sum for each of these lengths.
+// Every model reply asks how many tokens the next request has. Adding up the messages of the window each time would
+// cost the length of the window at every step, so each message is estimated once and added to a running sum (H5). A
+// range is the difference of two sums. A view has two lengths of tool results, `keep` before `prunedBefore` and
+// `longest` after it, so a history has a running sum for each of these lengths.
 //
 // The sums belong to the array that all versions of a list share (shared-list.ts): its items never change.
 

@@ -1,31 +1,31 @@
 // Keeps the requests of a turn within the context window: pruning of old tool results, and compaction of old messages.
 //
 // Theory of operation
-//   Every model call passes `waitForModel`. With context limits it estimates the tokens of the request: the newest count
-//   of the provider plus an estimate of what is new (`requestTokens`). Two thresholds follow:
+//   Every model call passes `waitForModel`. With context limits it estimates the tokens of the request: the newest
+//   count of the provider plus an estimate of what is new (`requestTokens`). Two thresholds follow:
 //     prune    `prunedBefore` moves to where the newest `keepRecent` tokens begin. Long results before it are sent
 //              shortened. No model call.
-//     compact  the turn first waits for the effect `compact`, whose response is a summary. A frame with the summary then
-//              stands for the messages before it.
+//     compact  the turn first waits for the effect `compact`, whose response is a summary. A frame with the summary
+//              then stands for the messages before it.
 //   Both change the prefix of requests, which the provider has cached, so both are done in large steps: only if the
-//   request becomes shorter by a part of the window without the reserve: a fifth (`minGain`), for pruning two fifths, and
-//   only once between two frames.
+//   request becomes shorter by a part of the window without the reserve: a fifth (`minGain`), for pruning two fifths,
+//   and only once between two frames.
 //
-//   An estimate from characters may be wrong by a factor of two (`maxError`). If the compaction depends on that, and the
-//   turn may ask (`ContextLimits.counts`), it first waits for the effect `count_tokens`. The number in its response
-//   decides, and corrects later estimates; if the count fails, the estimate decides, and the next count is asked for when
-//   the history has grown by `minGain` tokens. There is one count for each model call at most, and none where the usage
-//   of the reply before leaves no doubt.
+//   An estimate from characters may be wrong by a factor of two (`maxError`). If the compaction depends on that, and
+//   the turn may ask (`ContextLimits.counts`), it first waits for the effect `count_tokens`. The number in its response
+//   decides, and corrects later estimates; if the count fails, the estimate decides, and the next count is asked for
+//   when the history has grown by `minGain` tokens. There is one count for each model call at most, and none where the
+//   usage of the reply before leaves no doubt.
 //
-//   A compaction may also be requested (`ContextWindow.requested`): by the verb `compact`, which writes the request to the
-//   session, or by a tool of the model (`compactTool`). The next model call is then preceded by one, however short the
-//   history is, and the request is gone.
+//   A compaction may also be requested (`ContextWindow.requested`): by the verb `compact`, which writes the request to
+//   the session, or by a tool of the model (`compactTool`). The next model call is then preceded by one, however short
+//   the history is, and the request is gone.
 //
 //   Each message is estimated once, and the tokens of a range are the difference of two running sums
 //   (history/view-tokens.ts), so a step costs what is new in it (H5).
 //
-//   If the messages to be replaced do not fit in the request of a summary, they are summarized in parts, oldest first: each
-//   part is a compaction with its own effect and frame, whose request contains the frame of the part before.
+//   If the messages to be replaced do not fit in the request of a summary, they are summarized in parts, oldest first:
+//   each part is a compaction with its own effect and frame, whose request contains the frame of the part before.
 //
 //   A model call that fails because its request is too long (`context_length_exceeded`) compacts once and is repeated,
 //   under the effect id of another attempt (`overflowed`).
@@ -34,14 +34,14 @@
 //   The range and the id of a frame are part of the phase, which follows from the committed items before it, and of the
 //   effect, so every process that continues the turn asks for the same frame. The frame exists when the response is
 //   committed, and a response is accepted once (K4): there is exactly one frame, whatever crashes. A history that grew
-//   in between cannot be covered: only the turn that holds the lease appends to it. A count is a response, too: a replay
-//   takes the recorded one and decides as before.
+//   in between cannot be covered: only the turn that holds the lease appends to it. A count is a response, too: a
+//   replay takes the recorded one and decides as before.
 //
 // Invariants
 //   1. The history never changes. Only what requests contain of it does.
 //   2. All decisions are functions of the state, so a replay builds the same requests (K6).
-//   3. There are no loops: an attempt to compact is followed by another one only when the history has grown by `minGain`
-//      tokens, or once in a step after a request that was too long.
+//   3. There are no loops: an attempt to compact is followed by another one only when the history has grown by
+//      `minGain` tokens, or once in a step after a request that was too long.
 
 import type {
   CompactionRequest,
@@ -70,8 +70,8 @@ import { callSuffix, partSuffix } from "./pending-effects.ts";
 const gainShare = 0.2;
 
 /**
- * That part for pruning, which also happens once for each frame: the provider has cached the prefix that it changes, and
- * the frame that follows changes it again. With 0.2 and no such limit a measured conversation had 1.5 times as many
+ * That part for pruning, which also happens once for each frame: the provider has cached the prefix that it changes,
+ * and the frame that follows changes it again. With 0.2 and no such limit a measured conversation had 1.5 times as many
  * tokens that were not cached.
  */
 const pruneGainShare = 0.4;

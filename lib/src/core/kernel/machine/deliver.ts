@@ -7,7 +7,7 @@ import type { TransitionBuilder } from "./transition-builder.ts";
 
 import { isShown } from "../history/prompt.ts";
 
-/** Adds delivered input and leaves out messages that a host may not deliver. Returns false if nothing was added. */
+/** Adds delivered input and leaves out messages that a driver may not deliver. Returns false if nothing was added. */
 export function deliver<P extends TurnProtocol>(
   builder: TransitionBuilder<P>,
   { messages, transientMessages, turnCauses }: CheckpointDelivery,
@@ -30,7 +30,7 @@ export function deliverDeferred<P extends TurnProtocol>(builder: TransitionBuild
 }
 
 /**
- * A host may deliver user and system messages, not assistant or tool messages; a message that renders to nothing does
+ * A driver may deliver user and system messages, not assistant or tool messages; a message that renders to nothing does
  * not count as input.
  */
 function mayBeDelivered(message: Message): boolean {

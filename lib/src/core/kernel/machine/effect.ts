@@ -1,7 +1,7 @@
-// Effects and responses: the interface between the pure kernel and the host that performs I/O, and the form of the ids
-// of effects.
+// Effects and responses: the interface between the pure kernel and the driver that performs I/O, and the form of the
+// ids of effects.
 //
-// An effect is an order to the host and is small: it names its subject (an environment by digest, a history by length
+// An effect is an order to the driver and is small: it names its subject (an environment by digest, a history by length
 // and digest, a cell by id) instead of containing it. Its canonical JSON is a journal row, so its size is what every
 // step costs in storage (H5), and a replay compares it with the recorded row. A response is the result of an effect. It
 // is recorded before the turn advances, and a replay applies the recorded response instead of performing the effect
@@ -23,7 +23,7 @@
 import type { CheckpointKind, Decision, JsonObject, SuspendedCell, ToolCall } from "../../model/internal.ts";
 import type { ResponseOf } from "./response.ts";
 
-/** Something the host must do and answer with an {@link EffectResponse} of the same id. */
+/** Something the driver must do and answer with an {@link EffectResponse} of the same id. */
 export type Effect = SyncEnvironment | CountTokens | CallModel | Compact | CallTool | RunCode | AskCheckpoint;
 
 /**
@@ -34,7 +34,7 @@ export type SyncEnvironment = {
   /** The effect id, `<turn>/<step>/…`. The response carries the same id. */
   readonly id: string;
   /**
-   * False for the first sync of a turn: its environment was just resolved, so the host need not do it again. The
+   * False for the first sync of a turn: its environment was just resolved, so the driver need not do it again. The
    * response may replace it nevertheless.
    */
   readonly updateMachineConfig: boolean;
@@ -143,7 +143,7 @@ export type RunCode = {
   readonly executor: SuspendedCell["executor"] | null;
 };
 
-/** An effect: a checkpoint, at which the host may stop the turn or add input. */
+/** An effect: a checkpoint, at which the driver may stop the turn or add input. */
 export type AskCheckpoint = {
   readonly type: "checkpoint";
   /** The effect id, `<turn>/<step>/…`. The response carries the same id. */

@@ -1,5 +1,5 @@
 // What a turn accepts, besides the messages it starts with: answers to pending calls at its start, then responses,
-// cancels and failures of the host. All of it is stored: answers in the start row, items in the journal.
+// cancels and failures of the driver. All of it is stored: answers in the start row, items in the journal.
 
 import type { Infer, InferUnion, Shape } from "../../model/parse/reading.ts";
 
@@ -57,5 +57,5 @@ export const journalItems = {
   failure: { failure: required(failureShape) },
 };
 
-/** What a turn accepts: a response, a cancel, or a failure of the host. */
+/** What a turn accepts: a response, a cancel, or a failure of the driver. */
 export type JournalItem = InferUnion<"type", typeof journalItems>;

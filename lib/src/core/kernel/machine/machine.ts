@@ -1,6 +1,6 @@
-// `TurnMachine`: the reducer behind a poll interface, for hosts that do not use the driver of run/.
+// `TurnMachine`: the reducer behind a poll interface, for programs that drive turns without the loop of run/.
 //
-// A host calls `pollEffect` until it returns `null`, performs the effects it got, and passes each response to
+// A driver calls `pollEffect` until it returns `null`, performs the effects it got, and passes each response to
 // `handleResponse`. Besides the turn the machine holds only notices that were not polled yet and effects that were not
 // handed out yet. The effects are not part of a checkpoint: a restored machine derives them from the turn and hands all
 // of them out again (redelivery, K2).
@@ -111,7 +111,7 @@ export class TurnMachine<P extends TurnProtocol = TurnProtocol> {
     return this.#accept(cancelTurn(this.#config, this.#turn, cancellation));
   }
 
-  /** Ends the turn with a failure of the host. */
+  /** Ends the turn with a failure of the driver. */
   fail(failure: Failure): ResponseStatus {
     return this.#accept(failTurn(this.#config, this.#turn, failure));
   }

@@ -2,13 +2,13 @@
 //
 // Theory of operation
 //   The state of a turn (`Turn`, turn.ts) is plain JSON. Its `phase` says which effects the turn waits for;
-//   `pendingEffects(turn)` derives them. A host performs each effect and hands its response to `advance`. Four
-//   functions change a turn, and each returns a `Transition`: the next turn, the notices for the host, and a status.
+//   `pendingEffects(turn)` derives them. A driver performs each effect and hands its response to `advance`. Four
+//   functions change a turn, and each returns a `Transition`: the next turn, the notices for the driver, and a status.
 //
 //     startTurn    input                      first phase of a new turn
 //     advance      the response to an effect  next phase
 //     cancelTurn   a cancel request           `ended`, outcome `cancelled`
-//     failTurn     a failure of the host      `ended`, outcome `runtime_error`
+//     failTurn     a failure of the driver      `ended`, outcome `runtime_error`
 //
 //   One call of `advance` runs in this order:
 //     1. find the pending effect that the response names       (turn.ts; none: `stale`)
@@ -30,7 +30,7 @@
 //     ended                  nothing             nothing
 //
 //   Callers: the driver (core/run/driver.ts), which adds the I/O, and `TurnMachine` (machine.ts), a poll interface for
-//   other hosts. A turn has no queue and no timer. A host that restores a stored turn calls `pendingEffects` and
+//   other drivers. A turn has no queue and no timer. A driver that restores a stored turn calls `pendingEffects` and
 //   performs what it returns.
 //
 // Invariants
@@ -223,7 +223,7 @@ export function cancelTurn<P extends TurnProtocol>(
 }
 
 /**
- * Ends a turn with the outcome `runtime_error` because the host cannot continue it, for example because a function of
+ * Ends a turn with the outcome `runtime_error` because the driver cannot continue it, for example because a function of
  * the user threw.
  */
 export function failTurn<P extends TurnProtocol>(

@@ -89,12 +89,12 @@ const deliveryFields = {
   /** Events that join the turn. A cause that the turn has already is ignored. */
   turnCauses: fallback(array(turnCauseShape), []),
   /**
-   * The ids of the inbox items these came from. A durable host removes them in the commit that records this response.
+   * The ids of the inbox items these came from. A durable driver removes them in the commit that records this response.
    */
   inputs: fallback(array(string), []),
 };
 
-/** Input that a host adds to a turn at a checkpoint. */
+/** Input that a driver adds to a turn at a checkpoint. */
 export type CheckpointDelivery = Infer<typeof deliveryFields>;
 
 const deliveryShape: Shape<CheckpointDelivery> = object(deliveryFields);
@@ -107,7 +107,7 @@ const verdictCases = {
   budget: { budget: required(oneOf<Budget>(budgets)) },
 };
 
-/** What a host decides about a turn at a checkpoint. */
+/** What a driver decides about a turn at a checkpoint. */
 export type Verdict = InferUnion<"type", typeof verdictCases>;
 
 const verdictShape: Shape<Verdict> = variant("type", verdictCases);
@@ -277,7 +277,7 @@ const responses = {
     message: required(string),
     ...duration,
   },
-  /** What the host adds at a checkpoint, and whether the turn continues. */
+  /** What the driver adds at a checkpoint, and whether the turn continues. */
   checkpoint_delivered: {
     ...toEffect,
     /** The input to add. Ignored if the verdict ends the turn, or if no model call can follow. */
@@ -330,5 +330,5 @@ export type CodeCalls = ResponseOf<"code_calls">;
  * run.
  */
 export type CodeFailed = ResponseOf<"code_failed">;
-/** A response: what the host adds at a checkpoint, and whether the turn continues. */
+/** A response: what the driver adds at a checkpoint, and whether the turn continues. */
 export type CheckpointDelivered = ResponseOf<"checkpoint_delivered">;

@@ -1,4 +1,4 @@
-// Builds one transition: the next state of a turn and the notices for the host.
+// Builds one transition: the next state of a turn and the notices for the driver.
 //
 // The reducer creates a builder for each call, the functions of responses.ts, batch.ts, prepare.ts and actions.ts
 // change it, and `transition()` returns the result. The builder is the only mutable object of the kernel and does not

@@ -1,8 +1,8 @@
 // The state of a turn, and what it runs with.
 //
 // `Turn` is the checkpoint of the turn machine: plain JSON (K3) that holds everything except functions. There is no
-// queue of effects next to it: `pendingEffects` (pending-effects.ts) computes them from `phase` (K2), so a restored turn
-// orders exactly what it was waiting for, under the same ids (K6).
+// queue of effects next to it: `pendingEffects` (pending-effects.ts) computes them from `phase` (K2), so a restored
+// turn orders exactly what it was waiting for, under the same ids (K6).
 //
 // Words
 //   turn    one input, worked to an outcome
@@ -162,7 +162,7 @@ export type TurnInput<Event extends Json = never> = {
   readonly answers: readonly CallAnswer[];
   /** The suspended code cell that made some of the pending calls; it is resumed with the answers. */
   readonly cell: SuspendedCell | null;
-  /** The number of the first step, for hosts that count steps over several turns. Default: 0. */
+  /** The number of the first step, for drivers that count steps over several turns. Default: 0. */
   readonly runOffset: number;
   /** What requests leave out of the history, as the turn before left it; `null`: nothing. */
   readonly contextWindow: ContextWindow | null;
@@ -260,7 +260,7 @@ export type Phase<P extends TurnProtocol = TurnProtocol> =
   | AwaitingTools<P>
   /** Waits for `run_code`. */
   | { readonly type: "awaiting_code"; readonly cell: Cell<P> }
-  /** Waits for `checkpoint`. `onEmpty`: what the turn does if the host adds no input. */
+  /** Waits for `checkpoint`. `onEmpty`: what the turn does if the driver adds no input. */
   | {
       readonly type: "awaiting_checkpoint";
       readonly checkpoint: CheckpointKind;
@@ -353,7 +353,7 @@ export type Ending = {
   readonly pass2Error: Failure | null;
 };
 
-/** A notification to the host. It needs no response. */
+/** A notification to the driver. It needs no response. */
 export type Notice<P extends TurnProtocol = TurnProtocol> =
   /** An event for readers of the turn. */
   | { readonly type: "emit"; readonly event: TurnEvent }
@@ -440,7 +440,7 @@ export type LlmError = {
  */
 export type ResponseStatus = "accepted" | "stale" | "wrong_kind";
 
-/** A change of a turn: the next state, the notices for the host, and whether the input was accepted. */
+/** A change of a turn: the next state, the notices for the driver, and whether the input was accepted. */
 export type Transition<P extends TurnProtocol = TurnProtocol> = {
   readonly turn: Turn<P>;
   readonly notices: readonly Notice<P>[];

@@ -4,12 +4,14 @@
 // matches one of them.
 //   1. a tool asks a question                ask_user             no checkpoint
 //   2. a tool fails and `stops` is set       tool_error           no checkpoint
-//   3. a tool halts the turn                 reason of the tool   no checkpoint; a control value can finish, fail or hand off
+//   3. a tool halts the turn                 reason of the tool   no checkpoint; a control value can finish, fail or
+//                                                                 hand off
 //   4. calls are pending                     manual_tool_calls, approval, outcome_unknown
 //   5. mode `manual`: the caller runs tools  manual_tool_calls
-//   6. the model has answered                completed            after the checkpoint `before_completion`; a paused reply continues instead
+//   6. the model has answered                completed            after the checkpoint `before_completion`; a paused
+//                                                                 reply continues instead
 //   7. the model call failed                 error                decided by the machine (responses.ts)
-//   8. the host says stop                    halt_when, budget    at `after_work`; the verdict comes first (Q11)
+//   8. the driver says stop                    halt_when, budget    at `after_work`; the verdict comes first (Q11)
 //   9. `maxTurns` is reached                 max_turns            at `after_work`
 //
 // Tools run only on the finish reason `tool_calls`. Calls of a reply that ended otherwise (`length`, `content_filter`,

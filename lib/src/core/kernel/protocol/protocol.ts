@@ -147,7 +147,9 @@ export type DriverAction<P extends TurnProtocol = TurnProtocol> =
       readonly code: string;
       readonly driverState: P["driverState"] | null;
     }
-  /** Direction: ask the host for a verdict and input. `onEmpty` says what the turn does if the host adds no input. */
+  /**
+   * Direction: ask the driver for a verdict and input. `onEmpty` says what the turn does if the driver adds no input.
+   */
   | { readonly type: "start_checkpoint"; readonly checkpoint: CheckpointKind; readonly onEmpty: CheckpointResumeAction }
   /** Starts the next step. `free`: the step that ended made no model call and does not count against `maxTurns`. */
   | { readonly type: "advance_protocol_iteration"; readonly free: boolean }

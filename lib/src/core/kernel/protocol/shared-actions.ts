@@ -18,7 +18,7 @@ export function finish(outcome: TurnOutcome): Extract<DriverAction, { readonly t
   return { type: "finish", ending: ending(outcome) };
 }
 
-/** Ends the turn, unless the host has input for it at the `before_completion` checkpoint. */
+/** Ends the turn, unless the driver has input for it at the `before_completion` checkpoint. */
 export function complete(outcome: TurnOutcome): DriverAction {
   return { type: "start_checkpoint", checkpoint: "before_completion", onEmpty: finish(outcome) };
 }

@@ -148,8 +148,8 @@ const requestFields = {
   /** Prompt caching; `null` does not ask for it. */
   promptCache: fallback(nullable(promptCacheShape), null),
   /**
-   * The provider replaces older messages by an item of its own when the input has this many tokens; absent: it does not.
-   * Anthropic and OpenAI Responses only. Set by `contextPolicy`.
+   * The provider replaces older messages by an item of its own when the input has this many tokens; absent: it does
+   * not. Anthropic and OpenAI Responses only. Set by `contextPolicy`.
    */
   compactAt: optional(count),
   /** Text, any JSON object, or JSON that matches a schema. */

@@ -132,7 +132,7 @@ export const validationReasons = {
 
 export const runtimeReasons = {
   reconfigure_failed: {}, // The environment could not be synchronised.
-  invalid_actions: {}, // A protocol or a host violated its contract.
+  invalid_actions: {}, // A protocol or a driver violated its contract.
   invalid_tool_results: {},
   token_usage_overflow: {},
   code_failed: {},

@@ -85,8 +85,8 @@ export type TimelineEffect = {
   /** The id of the effect: `turn/step/kind`; `null`: the row answers no effect. */
   readonly effectId: string | null;
   /**
-   * `count`: the tokens of the next request were counted. `checkpoint`: input that arrived was added. `environment`: model, instructions or tools were read. `restart`: the
-   * step was restarted by `recover`.
+   * `count`: the tokens of the next request were counted. `checkpoint`: input that arrived was added. `environment`:
+   * model, instructions or tools were read. `restart`: the step was restarted by `recover`.
    */
   readonly kind:
     | "model"

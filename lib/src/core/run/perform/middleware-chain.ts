@@ -294,12 +294,12 @@ class ModelMeter {
    * The events of one call of the adapter. Its usage is measured, with costs. Events that are not valid are left out.
    */
   async *measured({ model }: ModelRequest, open: () => ModelStream): AsyncGenerator<readonly ModelEvent[]> {
-    const slot = this.#usages.push(noUsage) - 1;
+    const index = this.#usages.push(noUsage) - 1;
     for await (const batch of open()) {
       const events = batch.flatMap((event) => {
         if (event?.type !== "usage" || !isModelEvent(event)) return this.#checked(event);
         const usage = withCosts(event.usage, model);
-        this.#set(slot, usage);
+        this.#set(index, usage);
         return [{ ...event, usage }];
       });
       if (events.length > 0) yield events;
@@ -322,8 +322,8 @@ class ModelMeter {
     return usage === null ? [] : [{ type: "usage", usage }];
   }
 
-  #set(slot: number, usage: Usage): void {
-    this.#usages[slot] = usage;
+  #set(index: number, usage: Usage): void {
+    this.#usages[index] = usage;
     const sum = this.#usages.reduce((total, addend) => exactSum(total, addend) ?? total, noUsage);
     this.#unreported = sum;
     this.#onUsage(sum);

@@ -6,7 +6,8 @@
 //
 //   replay policy   before the handler runs        recovery, if no result is recorded
 //   safe            no mark                        runs it again with the same idempotency key (at-least-once)
-//   never           commits a start mark           with a mark: answers `outcome_unknown` (at-most-once); without: runs it
+//   never           commits a start mark           with a mark: answers `outcome_unknown` (at-most-once); without: runs
+//                                                  it
 //   ask             commits a start mark           with a mark: the call becomes pending for a person; without: runs it
 //
 // The mark is written ahead of the effect it guards: a call without a mark has not started. It carries the replay
@@ -45,10 +46,11 @@ type StartMark = Infer<typeof startMarkFields>;
 const markShape: Shape<StartMark> = object(startMarkFields);
 
 /**
- * The mark that a host may write in the commit that orders a call, which saves a commit before the tool runs. `null` if
- * no mark may be written yet: the replay policy is `safe`, the call may have to wait for an approval or for the caller,
- * or its arguments are not an object. The performer then writes the mark when the call is prepared. A `beforeTool` hook
- * can change the arguments and is not known here; with one, the host must leave the mark to the performer.
+ * The mark that a driver may write in the commit that orders a call, which saves a commit before the tool runs. `null`
+ * if no mark may be written yet: the replay policy is `safe`, the call may have to wait for an approval or for the
+ * caller, or its arguments are not an object. The performer then writes the mark when the call is prepared. A
+ * `beforeTool` hook can change the arguments and is not known here; with one, the driver must leave the mark to the
+ * performer.
  */
 export function startMark(
   { call, decision }: Pick<CallTool, "call" | "decision">,

@@ -19,7 +19,8 @@
 // Crash points (durable scope)
 //   before `prepared`                  hook and gate run again
 //   after `prepared`, before the mark  hook and gate do not run again; the handler runs
-//   after the mark, before the result is committed  the replay policy decides: the handler may have run in part, completely, or not at all
+//   after the mark, before the result is committed  the replay policy decides: the handler may have run in part,
+//                                                   completely, or not at all
 //
 // After a cancel, the result of a handler that has started is settled within the cancel grace (cancel-grace.ts). Every
 // other call gets no response.

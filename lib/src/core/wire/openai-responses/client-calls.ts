@@ -1,14 +1,17 @@
 // Calls of OpenAI's own tools that the program runs: how an item becomes a call, and how the answer of the program
 // becomes an output item.
 //
-// Item                   name of the call       arguments                       output item
-//   computer_call          computer               action or actions, and the      computer_call_output: the first image of the answer
-//                                                 pending safety checks
-//   local_shell_call       local_shell            the action                      local_shell_call_output: text
-//   shell_call             shell                  the action                      shell_call_output: stdout, stderr and outcome of each command
-//   apply_patch_call       apply_patch            the operation                   apply_patch_call_output: `completed` or `failed`, and text
-//   mcp_approval_request   mcp_<server label>     server, tool and arguments      mcp_approval_response: approved if the call succeeded
-//   tool_search_call       tool_search            the arguments                   tool_search_output: definitions of tools
+// Item                   name of the call    arguments                    output item
+//   computer_call          computer            action or actions, and the   computer_call_output: the first image of
+//                                              pending safety checks        the answer
+//   local_shell_call       local_shell         the action                   local_shell_call_output: text
+//   shell_call             shell               the action                   shell_call_output: stdout, stderr and
+//                                                                           outcome of each command
+//   apply_patch_call       apply_patch         the operation                apply_patch_call_output: `completed` or
+//                                                                           `failed`, and text
+//   mcp_approval_request   mcp_<server label>  server, tool and arguments   mcp_approval_response: approved if the call
+//                                                                           succeeded
+//   tool_search_call       tool_search         the arguments                tool_search_output: definitions of tools
 // `custom_tool_call` has its own item too, but with a name and an input, so `items.ts` and `encode.ts` treat it like
 // `function_call`.
 //

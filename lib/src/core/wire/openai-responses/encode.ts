@@ -83,7 +83,9 @@ export function encode(request: ModelRequest, context: WireContext): EncodedRequ
   };
 }
 
-/** The least `compact_threshold` that the API takes (https://developers.openai.com/api/reference/resources/responses). */
+/**
+ * The least `compact_threshold` that the API takes (https://developers.openai.com/api/reference/resources/responses).
+ */
 const leastThreshold = 1_000;
 
 /** The field `context_management`: the API compacts the conversation when it has this many tokens. */

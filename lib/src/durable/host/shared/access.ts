@@ -1,6 +1,6 @@
-// Rules of the storage contract that all hosts share: validation of queries and batches against the tables, evaluation
-// of checks, and expiry. A key of the wrong length or type is a bug of the caller. Every host rejects it with the same
-// error; a host that stored it would have rows that no query finds.
+// Rules of the storage contract that all storages share: validation of queries and batches against the tables,
+// evaluation of checks, and expiry. A key of the wrong length or type is a bug of the caller. Every storage rejects it
+// with the same error; a storage that stored it would have rows that no query finds.
 
 import type { Batch, Check, Key, Put, Query, Row, Column, TableName } from "../../rows/internal.ts";
 

@@ -1,6 +1,6 @@
-// Fills an index table that a host has just created in a database with older rows. Without it, sessions and turns of an
-// older release would be found by no worker and in no list. The same for every host: a generator asks for rows and
-// returns rows to write, and the host answers within the transaction that creates the table.
+// Fills an index table that a storage has just created in a database with older rows. Without it, sessions and turns of
+// an older release would be found by no worker and in no list. The same for every storage: a generator asks for rows
+// and returns rows to write, and the storage answers within the transaction that creates the table.
 //
 // It also writes the row of the format (`rows/format.ts`), if there is none: the tables are of an older release, whose
 // processes may run, also if nothing is stored yet. Later the tables are complete, and an empty database is a new one.
@@ -19,7 +19,7 @@ import {
   workPutOf,
 } from "../../rows/internal.ts";
 
-/** What a host has to do next: answer the queries, or write the rows. */
+/** What a storage has to do next: answer the queries, or write the rows. */
 type BackfillRequest =
   | { readonly type: "read"; readonly queries: readonly Query[] }
   | { readonly type: "write"; readonly puts: readonly Put[] };

@@ -1,4 +1,4 @@
-// The order of keys that the storage contract demands, for hosts that compare keys themselves.
+// The order of keys that the storage contract demands, for storages that compare keys themselves.
 
 import type { Key, KeyPart } from "../../rows/internal.ts";
 

@@ -1,4 +1,4 @@
-// Errors of storages that were opened with `readOnly`: the same in every host.
+// Errors of storages that were opened with `readOnly`: the same in every storage.
 
 import type { TableName } from "../../rows/internal.ts";
 

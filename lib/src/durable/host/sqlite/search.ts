@@ -10,8 +10,9 @@
 //
 // The text of a message is the names of the tools that it calls and its content, or the texts of the parts of its
 // content; the first 20,000 characters of it are indexed. Triggers of a release that left the names out are replaced;
-// messages that were indexed before are found by their content alone. A value that is no JSON has none: the triggers cannot fail a commit. Large texts (`large-values.ts`) are
-// rows of `large`, which a batch writes before the rows that refer to them.
+// messages that were indexed before are found by their content alone. A value that is no JSON has none: the triggers
+// cannot fail a commit. Large texts (`large-values.ts`) are rows of `large`, which a batch writes before the rows that
+// refer to them.
 //
 // Invariants
 //   1. A statement that searches names the tenant, and finds no message of another one.

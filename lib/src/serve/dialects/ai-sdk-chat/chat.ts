@@ -77,7 +77,9 @@ export type UiStream = {
   /** The turn that is streamed. Its `turnId` is `null` if no turn was started because calls are still pending. */
   readonly turn: TurnHandle;
   readonly chunks: ChunkBatches<UiChunk>;
-  /** The cursor after the newest batch of chunks: a client that has them reads on after it. `null`: there is none yet. */
+  /**
+   * The cursor after the newest batch of chunks: a client that has them reads on after it. `null`: there is none yet.
+   */
   readonly cursor: () => string | null;
 };
 
@@ -190,7 +192,9 @@ export async function resumeUiChat(
 /** How many messages of a turn are searched for decisions, and their length in characters. They are its first ones. */
 const searchedDecisions = { limit: 64, maxLength: 65_536 };
 
-/** What persons have decided about calls that a turn has answered, and what has no event: denials and changed arguments. */
+/**
+ * What persons have decided about calls that a turn has answered, and what has no event: denials and changed arguments.
+ */
 async function decisionsIn(
   sessions: CallerSessions,
   { end }: Newest,
@@ -288,9 +292,9 @@ export type UiPage = {
 };
 
 /**
- * A page of the conversation as messages of the AI SDK, the newest by default. A chat without a session has no messages:
- * its first message starts the session. The page excludes the output of an open turn, which `resumeUiChat` streams. It
- * begins with a message of the user, unless one reply is larger than the page.
+ * A page of the conversation as messages of the AI SDK, the newest by default. A chat without a session has no
+ * messages: its first message starts the session. The page excludes the output of an open turn, which `resumeUiChat`
+ * streams. It begins with a message of the user, unless one reply is larger than the page.
  */
 export async function loadUiChat(
   sessions: CallerSessions,

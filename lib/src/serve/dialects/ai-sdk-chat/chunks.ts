@@ -53,7 +53,9 @@ export type UiChunk =
   | { readonly type: "data-steering-message"; readonly id: string; readonly data: UiSteeringMessage }
   /** The parts of the step before it are withdrawn. Sent in place of `reset-step` to clients of version 6. */
   | { readonly type: "data-step-reset"; readonly id: string; readonly data: JsonObject }
-  /** For `onData` of the client only: a transient chunk does not become a part of the message. Progress is not stored. */
+  /**
+   * For `onData` of the client only: a transient chunk does not become a part of the message. Progress is not stored.
+   */
   | { readonly type: "data-tool-progress"; readonly data: UiProgress; readonly transient: true }
   | { readonly type: "data-warning"; readonly data: Warning; readonly transient: true }
   /** The stream waits for the next turn of the chat. */

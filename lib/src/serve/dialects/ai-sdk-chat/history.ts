@@ -7,8 +7,8 @@
 //   2. Input that was steered into an open turn is a part of the assistant message of that turn.
 //   3. An answer that became the result of a call is shown as a user message.
 //   4. Calls are shown with their current state: answered, decided or pending.
-//   5. A call whose handler has read an answer is shown twice, as in a stream: as it was asked, and with its result after
-//      the answer.
+//   5. A call whose handler has read an answer is shown twice, as in a stream: as it was asked, and with its result
+//      after the answer.
 
 import type {
   AssistantMessage,

@@ -4,8 +4,8 @@
 // What callers see
 //   every caller   its own sessions; the engines that it may use; no cause, provider message or storage message, unless
 //                  the handler has `records: true`
-//   operators      all sessions of their tenant, causes, messages of providers and request ids, the instructions of engines, the workers and sums of all tenants; the
-//                  scenarios, unless the key lists engines
+//   operators      all sessions of their tenant, causes, messages of providers and request ids, the instructions of
+//                  engines, the workers and sums of all tenants; the scenarios, unless the key lists engines
 //
 // Invariants
 //   1. No response contains an API key, a header of an adapter, or the context of a caller: engines are described by

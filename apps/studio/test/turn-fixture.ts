@@ -55,6 +55,7 @@ export function effectOf(
     text: "",
     failure: null,
     discarded: [],
+    frame: null,
     children: [],
     ...fields,
   };

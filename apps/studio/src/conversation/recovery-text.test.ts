@@ -26,6 +26,7 @@ function effect(ordinal: number, fields: Partial<TimelineEffect>): TimelineEffec
     text: "",
     failure: null,
     discarded: [],
+    frame: null,
     children: [],
     ...fields,
   };

@@ -9,6 +9,7 @@ export { retryDelayMs } from "./retry-delay.ts";
 export { appendHistory, startHistory } from "./history/history.ts";
 export { projectSummaryRequest, summaryPrompt } from "./history/projector.ts";
 export { historyThread } from "./history/history-thread.ts";
+export { windowUse } from "./history/window-use.ts";
 
 // machine
 export { contextLimitsShape } from "./machine/context-limits.ts";

@@ -70,6 +70,7 @@ export type {
   ToolView,
   TurnClaim,
   TurnSummaryView,
+  WindowUse,
   WorkerView,
 } from "./session/inspection.ts";
 export type {

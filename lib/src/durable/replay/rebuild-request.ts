@@ -8,13 +8,19 @@
 
 import type { Adapter, Engine } from "../../core/engine/internal.ts";
 import type { Effect, Turn } from "../../core/kernel/internal.ts";
-import type { Json, JsonObject, ModelRequest } from "../../core/model/internal.ts";
+import type { Json, JsonObject, ModelRequest, WindowUse } from "../../core/model/internal.ts";
 import type { Committed, Ports } from "../../core/run/internal.ts";
 import type { RecordedRow } from "../drive/journal.ts";
 import type { TurnRecord } from "./replay-turn.ts";
 
-import { canonicalJson, pendingEffects, projectRequest, projectSummaryRequest } from "../../core/kernel/internal.ts";
-import { isEverturnError, RuntimeError } from "../../core/model/internal.ts";
+import {
+  canonicalJson,
+  pendingEffects,
+  projectRequest,
+  projectSummaryRequest,
+  windowUse,
+} from "../../core/kernel/internal.ts";
+import { compactionItem, isEverturnError, RuntimeError } from "../../core/model/internal.ts";
 import { isObject } from "../../core/model/parse/reading.ts";
 import { answeredFallback, memoryScope, planRun, routesOf, startRun } from "../../core/run/internal.ts";
 import { divergentPaths } from "../drive/divergence.ts";
@@ -34,6 +40,8 @@ export type RebuiltRequest = {
    * example because the engine has another provider now, or the engine is not given.
    */
   readonly sent: Awaited<ReturnType<NonNullable<Adapter["encode"]>>> | null;
+  /** What fills the context window in it. */
+  readonly window: WindowUse;
   /** The places at which the effect differs from the recorded one, for example `history.digest`. Empty: none. */
   readonly differences: readonly string[];
 };
@@ -95,6 +103,7 @@ export async function rebuildRequest(
   const ordered: Json = JSON.parse(canonicalJson(call));
   return {
     request,
+    window: windowUse(turn, request, countedInput(rows[ordinal - 1])),
     sent: engine === null ? null : await encoded(adapter, request),
     differences: divergentPaths(recorded, ordered),
   };
@@ -107,6 +116,25 @@ async function encoded(adapter: Adapter, request: ModelRequest): Promise<Rebuilt
     if (isEverturnError(error)) return null;
     throw error;
   }
+}
+
+/**
+ * The input tokens that the provider has reported for the call of a row; `null`: none. A reply in which the provider has
+ * compacted the conversation has used more than the request.
+ */
+function countedInput(row: TurnRecord["data"]["rows"][number] | undefined): number | null {
+  const response = row?.item.type === "response" ? row.item.response : null;
+  if (response?.type === "compacted" || response?.type === "compaction_failed") {
+    return positive(response.usage.inputTokens);
+  }
+  if (response?.type !== "model_replied") return null;
+  const { message, usage } = response.reply;
+  return message !== null && compactionItem(message) !== null ? null : positive(usage.inputTokens);
+}
+
+/** Every request has tokens, and servers that do not count report 0. */
+function positive(tokens: number | null): number | null {
+  return tokens !== null && tokens > 0 ? tokens : null;
 }
 
 /** The recorded effect, if it calls a model; `null`: it does not. */

@@ -22,6 +22,7 @@ const frame = record(
   { id: text, to: count, summary: orNull(text), pinned: list(count), undoneAt: orNull(count) },
   "A summary that stands for the messages before `to` in requests, except those at the positions `pinned`; undone: requests contain the messages again.",
 );
+const tokenAmount = record({ tokens: count, source: words(["counted", "estimated"]) });
 const typed = record({ type: text });
 /** Quantiles of durations, in milliseconds. */
 const children = list(record({ sessionId: text, turnId: orNull(text) }));
@@ -212,6 +213,7 @@ export const resultSchemas: { readonly [N in keyof Results]: Described<Results[N
       discarded: list(
         record({ reason: words(["crash", "retry"]), epoch: count, "startedAt endedAt": orNull(count), failure }),
       ),
+      frame: orNull(record({ id: text, "from to": count })),
       children,
     },
     "A row of the journal. Times are in milliseconds since 1970-01-01 UTC; null in rows of older releases.",
@@ -228,6 +230,20 @@ export const resultSchemas: { readonly [N in keyof Results]: Described<Results[N
     ordinal: count,
     request: anyObject,
     sent: orNull(record({ path: text, body: anyObject })),
+    window: record({
+      window: orNull(count),
+      reserve: count,
+      compactAt: orNull(count),
+      input: tokenAmount,
+      parts: list(
+        record({
+          name: words(["instructions", "tools", "summary", "history", "results"]),
+          tokens: count,
+          source: words(["counted", "estimated"]),
+        }),
+      ),
+      free: orNull(tokenAmount),
+    }),
     differences: list(text),
   }),
   WorkerList: record({

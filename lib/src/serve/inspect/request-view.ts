@@ -17,7 +17,7 @@ export async function requestView(
   const record = await exportTurn(context, id, turnId);
   const { engine: name } = record.data.start;
   const engine = Object.hasOwn(context.engines, name) ? (context.engines[name] ?? null) : null;
-  const { request, sent, differences } = await rebuildRequest(record, ordinal, engine);
+  const { request, sent, window, differences } = await rebuildRequest(record, ordinal, engine);
   const plain: Json = JSON.parse(JSON.stringify(request));
-  return { ordinal, request: isObject(plain) ? plain : {}, sent, differences };
+  return { ordinal, request: isObject(plain) ? plain : {}, sent, window, differences };
 }

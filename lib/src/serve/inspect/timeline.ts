@@ -151,6 +151,7 @@ function effectView(source: TimelineSource, entries: readonly Entry[], index: nu
     effectId: id,
     step,
     ...contentOf(row),
+    frame: effect?.type === "compact" ? { id: effect.frame, from: effect.from, to: effect.to } : null,
     toolCallId: effect?.type === "call_tool" ? (effect.call.id ?? null) : null,
     ...(effect?.type === "call_tool" ? { name: effect.call.name } : {}),
     startedAt,

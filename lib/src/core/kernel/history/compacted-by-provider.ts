@@ -25,14 +25,22 @@ export function compactedByProvider({ entries, length }: SharedList<Message>, mo
     const item = message === undefined ? null : compactionItem(message);
     if (item !== null) found.items.push({ position: found.scanned, model: item.provider.model });
   }
-  const name = (typeof model === "string" ? model : model?.id) ?? null;
+  const name = nameOf(model);
   const newest = found.items.findLast((item) => item.position < length && isModel(name, item.model));
   return newest?.position ?? 0;
 }
 
-/**
- * Does the name of a turn mean the model of a route? `openai:gpt-x` is the model `gpt-x` of one provider of several.
- */
+/** Has the provider of the model replaced the messages before this one by an item in it? */
+export function isCompactedFor(message: Message, model: ModelName | null): boolean {
+  const item = compactionItem(message);
+  return item !== null && isModel(nameOf(model), item.provider.model);
+}
+
+function nameOf(model: ModelName | null): string | null {
+  return (typeof model === "string" ? model : model?.id) ?? null;
+}
+
+/** Does the name of a turn mean the model of a route? `openai:gpt-x` is the model `gpt-x` of one provider of several. */
 function isModel(name: string | null, model: string): boolean {
   return name === null || name === model || name.endsWith(`:${model}`);
 }

@@ -369,7 +369,7 @@ function pruneTo<P extends TurnProtocol>(builder: TransitionBuilder<P>, prunedBe
 }
 
 /** The tokens of the request that the turn would send now. */
-function requestTokens(turn: Turn, limits: ContextLimits): number {
+export function requestTokens(turn: Turn, limits: ContextLimits): number {
   const { counted, estimated } = measured(turn, limits);
   return counted + estimated;
 }

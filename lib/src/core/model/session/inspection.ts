@@ -6,6 +6,7 @@ import type { Usage } from "../call/usage.ts";
 import type { Failure } from "../failure/failure.ts";
 import type { Json, JsonObject } from "../parse/json.ts";
 import type { HaltedReason, TurnOutcome } from "../turn/outcome.ts";
+import type { TokenCount } from "./context-window.ts";
 import type { LimitWait, TurnStatus } from "./session-view.ts";
 
 /** A turn of a session in a list. Times are in milliseconds since 1970-01-01 UTC. */
@@ -127,6 +128,11 @@ export type TimelineEffect = {
   /** Attempts before the recorded one: retries after an error of the provider, and attempts that a crash has ended. */
   readonly discarded: readonly DiscardedAttempt[];
   /**
+   * The frame that a compaction makes, and the range of messages that it stands for: from `from` to before `to`; `null`:
+   * the row is no compaction.
+   */
+  readonly frame: { readonly id: string; readonly from: number; readonly to: number } | null;
+  /**
    * The turns of child agents that ran inside a tool call. They belong to the same session; `timeline` reads them by
    * their id.
    */
@@ -187,11 +193,41 @@ export type RequestView = {
    * turn is not in this process, or its adapter sends no HTTP request.
    */
   readonly sent: { readonly path: string; readonly body: JsonObject } | null;
+  /** What fills the context window of the model in this request. */
+  readonly window: WindowUse;
   /**
    * The places at which the rebuilt call differs from the recorded one, for example `history.digest`: the code or the
    * stored data have changed since, and the request was another one. Empty: the digests are the same.
    */
   readonly differences: readonly string[];
+};
+
+/** A number of tokens. `counted`: the provider reported it. `estimated`: it follows from the length of the texts. */
+type TokenAmount = Pick<TokenCount, "tokens" | "source">;
+
+/** A part of a request, in tokens. Providers report no parts, so they are estimated. */
+type WindowPart = TokenAmount & {
+  /**
+   * `instructions`: system messages at the beginning. `tools`: descriptions of tools, and the schema of the answer.
+   * `summary`: what stands for older messages. `results`: results of tools. `history`: all other messages.
+   */
+  readonly name: "instructions" | "tools" | "summary" | "history" | "results";
+};
+
+/** What fills the context window of a model in one request. */
+export type WindowUse = {
+  /** The context window of the turn, in tokens; `null`: it is not known. */
+  readonly window: number | null;
+  /** The tokens of the window that the context policy keeps free for the reply; 0 without a policy. */
+  readonly reserve: number;
+  /** A request with this many tokens is compacted; `null`: none is. */
+  readonly compactAt: number | null;
+  /** All tokens of the request. */
+  readonly input: TokenAmount;
+  /** The parts of the request, each once. They add up to `input`. */
+  readonly parts: readonly WindowPart[];
+  /** What `input` and `reserve` leave of the window, at least 0; `null`: the window is not known. */
+  readonly free: TokenAmount | null;
 };
 
 /** An engine that the caller may use. */

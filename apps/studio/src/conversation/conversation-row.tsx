@@ -1,6 +1,7 @@
 // One row of the conversation: a stored message, what the open turn has added, or the end. Before it stand the notes
 // about attempts and recoveries.
 
+import type { FrameMark } from "../context/frame-marks.ts";
 import type { Select } from "./message-row.tsx";
 import type { Scrubbed } from "./scrubbed.ts";
 import type { ConversationState, LiveItem, LiveNote, WaitingCall } from "./session-store.ts";
@@ -8,6 +9,7 @@ import type { ConversationSelection } from "./use-selection.ts";
 import type { Message } from "everturn";
 import type { ReactNode } from "react";
 
+import { FrameRow } from "../context/frame-row.tsx";
 import { Markdown } from "../text/markdown.tsx";
 import { ConversationTail } from "./conversation-tail.tsx";
 import { MessageRow, NoteRow, OpenReplyRow } from "./message-row.tsx";
@@ -26,6 +28,10 @@ type RowsView = {
   /** What rows with calls read. */
   readonly shared: Pick<ConversationState, "messages" | "calls">;
   readonly storedNotes: ReadonlyMap<number, readonly LiveNote[]>;
+  /** Where summaries stand for the messages before, by the index of the message that follows. */
+  readonly frames: ReadonlyMap<number, readonly FrameMark[]>;
+  /** Ends the following of the end of the conversation. */
+  readonly stay: () => void;
 };
 
 /** A row without calls reads no answers, so it is not rendered again when other messages are loaded. */
@@ -47,6 +53,7 @@ function StoredRow({ row, view }: RowProps): ReactNode {
   if (message === undefined) return <div className="msg-placeholder" aria-hidden="true" />;
   return (
     <>
+      <Frames index={row} view={view} />
       <Notes notes={notesAt(state.notes.get(row), storedNotes.get(row))} view={view} />
       {message.role !== "tool" && (
         <MessageRow
@@ -74,6 +81,7 @@ function LiveRow({ item, view }: { readonly item: LiveItem; readonly view: RowsV
   }
   return (
     <>
+      <Frames index={item.index} view={view} />
       <Notes notes={unreceivedNotes(view, item.index)} view={view} />
       <MessageRow
         index={item.index}
@@ -95,10 +103,12 @@ function EndRow({ row, view }: RowProps): ReactNode {
   const { state, past, storedNotes } = view;
   const { length, turn, notes } = state;
   const open = turn?.open ?? null;
+  const endIndex = turn === null ? length : Math.max(length, nextIndex(turn.base, turn.items));
   const endNotes = past === null && turn !== null ? unreceivedNotes(view, nextIndex(turn.base, turn.items)) : [];
   if (open !== null && row === length + (turn?.items.length ?? 0)) {
     return (
       <>
+        <Frames index={endIndex} view={view} />
         <Notes notes={endNotes} view={view} />
         <OpenReplyRow reply={open} />
       </>
@@ -108,6 +118,7 @@ function EndRow({ row, view }: RowProps): ReactNode {
   // Notes of a turn that failed follow its last message.
   return (
     <>
+      {open === null && <Frames index={endIndex} view={view} />}
       {open === null && <Notes notes={endNotes} view={view} />}
       {turn === null && <Notes notes={notesAt(notes.get(length), storedNotes.get(length))} view={view} />}
       <ConversationTail />
@@ -119,6 +130,10 @@ function EndRow({ row, view }: RowProps): ReactNode {
 function unreceivedNotes({ state: { turn }, storedNotes }: RowsView, index: number): readonly LiveNote[] {
   const isReceived = turn?.items.some((item) => item.type === "note" && item.index === index) === true;
   return isReceived ? [] : (storedNotes.get(index) ?? []);
+}
+
+function Frames({ index, view }: { readonly index: number; readonly view: RowsView }): ReactNode {
+  return view.frames.get(index)?.map((mark) => <FrameRow key={mark.frame.id} mark={mark} onOpen={view.stay} />);
 }
 
 function Notes({ notes, view }: { readonly notes: readonly LiveNote[]; readonly view: RowsView }): ReactNode {

@@ -8,6 +8,7 @@ import { sessionError } from "everturn/advanced";
 
 import { useConnection } from "../data/connection.tsx";
 import { refreshSession } from "../data/session-feed.ts";
+import { count } from "../parts/format.ts";
 import { Button } from "../shell/button.tsx";
 import { attempt, notify } from "../shell/toasts.tsx";
 import { FailureCard } from "./failure-card.tsx";
@@ -62,8 +63,13 @@ export function ConversationTail(): ReactNode {
             ? openTurn.limitWait === null
               ? "Queued"
               : `Queued: the ${openTurn.limitWait.limit} limit is reached`
-            : "Working"}
+            : turn.compaction.running === null
+              ? "Working"
+              : summarizingText(turn.compaction.running)}
         </p>
+      )}
+      {turn === null && (session.contextWindow?.requested ?? null) !== null && (
+        <p className="muted">The next turn begins with a summary of the older messages</p>
       )}
       {queuedTurns.length > 0 && (
         <p className="muted">
@@ -101,6 +107,11 @@ export function ConversationTail(): ReactNode {
       )}
     </div>
   );
+}
+
+/** The messages that a compaction summarizes, as people count them. */
+function summarizingText({ from, to }: { readonly from: number; readonly to: number }): string {
+  return `Summarizing messages ${count(from + 1)} to ${count(to)} for the model`;
 }
 
 /**

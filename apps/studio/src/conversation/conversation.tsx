@@ -1,6 +1,7 @@
 // The conversation of a session: all messages, of which only those in view are in the document, then the open turn,
 // what waits, and the composer.
 
+import type { FrameMark } from "../context/frame-marks.ts";
 import type { SessionRoute } from "../route.ts";
 import type { ConversationState, LiveItem, WaitingCall } from "./session-store.ts";
 import type { Following } from "./use-follow.ts";
@@ -11,6 +12,7 @@ import type { ReactNode, RefObject } from "react";
 import { defaultRangeExtractor, useVirtualizer } from "@tanstack/react-virtual";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 
+import { useFrameMarks } from "../context/use-frames.ts";
 import { useOnline } from "../data/online.ts";
 import { duration } from "../parts/format.ts";
 import { navigate } from "../route.ts";
@@ -28,6 +30,8 @@ import { useStoredNotes } from "./use-stored-notes.ts";
 
 const noWaiting: ReadonlyMap<number, ReadonlyMap<string, WaitingCall>> = new Map();
 const noItems: readonly LiveItem[] = [];
+/** What requests contained at a moment of the past is not known here. */
+const noFrames: ReadonlyMap<number, readonly FrameMark[]> = new Map();
 
 export function Conversation({ route }: { readonly route: SessionRoute }): ReactNode {
   const state = useConversation();
@@ -89,7 +93,18 @@ function Messages({
     [past, head, messages, length, turn],
   );
   const shared = useMemo(() => ({ messages, calls }), [messages, calls]);
-  const view = { state, past, selection, select, waiting, shared, storedNotes };
+  const frames = useFrameMarks(present);
+  const view = {
+    state,
+    past,
+    selection,
+    select,
+    waiting,
+    shared,
+    storedNotes,
+    frames: past === null ? frames : noFrames,
+    stay: following.stay,
+  };
 
   const move = useCallback(
     (step: number) => {

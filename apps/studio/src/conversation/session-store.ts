@@ -55,7 +55,17 @@ type LiveTurn = {
   readonly base: number;
   readonly items: readonly LiveItem[];
   readonly open: OpenReply | null;
+  readonly compaction: LiveCompaction;
   readonly hasEnded: boolean;
+};
+
+/**
+ * What an open turn does so that its requests fit. `running`: the messages that are being summarized, from `from` to
+ * before `to`; `null`: none. `ended`: how many compactions of the turn have ended.
+ */
+type LiveCompaction = {
+  readonly running: { readonly from: number; readonly to: number } | null;
+  readonly ended: number;
 };
 
 /** One row of the open turn. `index` is the index that the message will have. */
@@ -247,7 +257,7 @@ function loadedUntil(messages: ReadonlyMap<number, Message>, from: number, until
 }
 
 function newTurn(turnId: string, base: number): LiveTurn {
-  return { turnId, base, items: [], open: null, hasEnded: false };
+  return { turnId, base, items: [], open: null, compaction: { running: null, ended: 0 }, hasEnded: false };
 }
 
 /**
@@ -258,6 +268,7 @@ type Draft = {
   items: LiveItem[];
   calls: Map<string, TurnCall>;
   open: OpenReply | null;
+  compaction: LiveCompaction;
   hasEnded: boolean;
   steered: readonly Steered[];
 };
@@ -282,12 +293,27 @@ export function withEvents(state: ConversationState, turnId: string, events: rea
     const item = itemOf(event);
     if (item !== null) addItems(turn, draft, item);
     if (event.type === "message_started") draft.open ??= { parts: [] };
+    draft.compaction = compactionAfter(draft.compaction, event);
     if (event.type === "chat_completed") [draft.open, draft.hasEnded] = [null, true];
   }
   const { open, hasEnded } = draft;
   if (isOnlyText) return { ...state, turn: { ...turn, open } };
-  const { calls, items, steered } = draft;
-  return { ...state, calls, steered, turn: { ...turn, items, open, hasEnded } };
+  const { calls, items, steered, compaction } = draft;
+  return { ...state, calls, steered, turn: { ...turn, items, open, compaction, hasEnded } };
+}
+
+/** What an event changes of the compaction of a turn. */
+function compactionAfter(compaction: LiveCompaction, event: TurnEvent): LiveCompaction {
+  switch (event.type) {
+    case "compaction_started":
+      return { ...compaction, running: { from: event.from, to: event.to } };
+    case "compaction_ended":
+      return { running: null, ended: compaction.ended + 1 };
+    case "chat_completed":
+      return { ...compaction, running: null };
+    default:
+      return compaction;
+  }
 }
 
 /** The messages without the first one that has the content of `accepted`. */

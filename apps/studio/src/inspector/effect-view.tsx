@@ -158,7 +158,7 @@ function Tiles({ effect, turn }: { readonly effect: TimelineEffect; readonly tur
       )}
       <Tile name="duration">{startedAt === null || endedAt === null ? "–" : duration(endedAt - startedAt)}</Tile>
       {!isModel && <Tile name="started after">{startedAt === null ? "–" : duration(startedAt - turn.acceptedAt)}</Tile>}
-      {isModel && (
+      {(isModel || kind === "compaction") && (
         <>
           <Tile name={inputName(usage)}>{inputText(usage)}</Tile>
           <Tile name={outputName(usage)}>{outputText(usage)}</Tile>

@@ -15,7 +15,7 @@ import { useTurnData } from "../timeline/turn-data.ts";
 import { isInnerTurn, shownTurn, turnName, useTurns } from "../timeline/turns.ts";
 import { EffectView } from "./effect-view.tsx";
 import { OpenEffectView } from "./open-effect-view.tsx";
-import { callsModel, RequestView } from "./request-view.tsx";
+import { callsModel, RequestView, TurnWindow } from "./request-view.tsx";
 import "./inspector.css";
 import { TurnView } from "./turn-view.tsx";
 
@@ -92,6 +92,11 @@ export function Inspector({
       name={turnName(shown)}
       timeline={timeline}
       nextTurnAt={shown.nextTurnAt}
+      window={
+        server.records && !isInnerTurn(turn.turnId) ? (
+          <TurnWindow key={turn.turnId} sessionId={sessionId} turnId={turn.turnId} effects={timeline.effects} />
+        ) : null
+      }
       actions={
         <>
           {server.records && (

@@ -7,10 +7,11 @@ import type { ReactNode } from "react";
 
 import { useState } from "react";
 
+import { WindowBar } from "../context/window-bar.tsx";
 import { useConnection } from "../data/connection.tsx";
 import { useQuery } from "../data/query.ts";
 import { count } from "../parts/format.ts";
-import { Toggle } from "../shell/button.tsx";
+import { Button, Toggle } from "../shell/button.tsx";
 import { JsonTree } from "./json-tree.tsx";
 import { requestChanges } from "./request-changes.ts";
 
@@ -47,6 +48,7 @@ export function RequestView({
   }
   return (
     <div className="insp-request">
+      <WindowBar window={data.window} />
       <Comparison request={data} />
       <div className="insp-forms" role="group" aria-label="Form of the request">
         {forms.map(({ name, label }) =>
@@ -133,6 +135,49 @@ function Changes({
         </section>
       ))}
     </>
+  );
+}
+
+/**
+ * What fills the context window in the newest recorded call of a turn. The server reads the session to rebuild the
+ * request, so it is asked only when the reader wants to see it.
+ */
+export function TurnWindow({
+  sessionId,
+  turnId,
+  effects,
+}: {
+  readonly sessionId: string;
+  readonly turnId: string;
+  readonly effects: readonly TimelineEffect[];
+}): ReactNode {
+  const [isShown, setShown] = useState(false);
+  const call = effects.findLast(({ kind, state }) => kind === "model" && state !== "superseded");
+  if (call === undefined) return null;
+  return isShown ? (
+    <CallWindow sessionId={sessionId} turnId={turnId} ordinal={call.ordinal} />
+  ) : (
+    <div>
+      <Button onClick={() => setShown(true)}>Show what fills the context window</Button>
+    </div>
+  );
+}
+
+function CallWindow({
+  sessionId,
+  turnId,
+  ordinal,
+}: {
+  readonly sessionId: string;
+  readonly turnId: string;
+  readonly ordinal: number;
+}): ReactNode {
+  const { data, error } = useRequest(sessionId, turnId, ordinal);
+  if (data !== null) return <WindowBar window={data.window} />;
+  return (
+    <p className="muted" role="status">
+      {error === null ? "Loading…" : `The request cannot be rebuilt: ${error.message}`}
+    </p>
   );
 }
 

@@ -16,11 +16,14 @@ export function TurnView({
   name,
   timeline,
   nextTurnAt,
+  window,
   actions,
 }: {
   readonly name: string;
   readonly timeline: TurnTimeline;
   readonly nextTurnAt: number | null;
+  /** What fills the context window; `null`: the server does not tell. */
+  readonly window: ReactNode;
   readonly actions: ReactNode;
 }): ReactNode {
   const { turn, claims } = timeline;
@@ -97,6 +100,7 @@ export function TurnView({
           </ol>
         </section>
       )}
+      {window}
       <p className="muted">Select a bar, a message or a tool card to see what is stored about it.</p>
       <div className="insp-actions">
         <CopyButton label="Copy as JSON" text={() => jsonText(JSON.parse(JSON.stringify(timeline)))} />

@@ -146,7 +146,7 @@ function Shown({
       </section>
       <aside className="replay-inspector" aria-label="Inspector">
         {effect === null ? (
-          <TurnView name="Turn" timeline={timeline} nextTurnAt={timeline.now} actions={null} />
+          <TurnView name="Turn" timeline={timeline} nextTurnAt={timeline.now} window={null} actions={null} />
         ) : (
           <EffectView
             key={effect.ordinal}

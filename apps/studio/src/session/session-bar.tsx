@@ -38,7 +38,8 @@ export function SessionBar({
   const openTurnId = head?.openTurn?.turnId ?? null;
   const origin = head?.forkedFrom ?? null;
   const original = origin?.sessionId ?? null;
-  const actions = useSessionActions({ sessionId, original, turnId, openTurnId, ask: setDialog });
+  const hasWindow = (head?.session.contextWindow ?? null) !== null;
+  const actions = useSessionActions({ sessionId, original, turnId, openTurnId, hasWindow, ask: setDialog });
   useRegisterActions(actions);
   return (
     <div className="session-bar">
@@ -89,6 +90,7 @@ function useSessionActions({
   original,
   turnId,
   openTurnId,
+  hasWindow,
   ask,
 }: {
   readonly sessionId: string;
@@ -96,6 +98,8 @@ function useSessionActions({
   readonly original: string | null;
   readonly turnId: string | null;
   readonly openTurnId: string | null;
+  /** Whether the engine of the session has a context policy. */
+  readonly hasWindow: boolean;
   readonly ask: (dialog: Dialog) => void;
 }): readonly Action[] {
   const { client, server } = useConnection();
@@ -120,6 +124,19 @@ function useSessionActions({
         label: "Open in the playground",
         run: () => navigate({ view: "playground", from: sessionId }),
       },
+      ...(hasWindow && openTurnId === null
+        ? [
+            {
+              id: "compact",
+              label: "Summarize older messages for the model",
+              run: () =>
+                attempt(async () => {
+                  await client.compact(sessionId);
+                  refreshSession(client, sessionId);
+                }),
+            },
+          ]
+        : []),
       ...(server.records && turnId !== null
         ? [
             {
@@ -143,7 +160,7 @@ function useSessionActions({
       ...(openTurnId === null ? [] : [{ id: "stop", label: "Stop the turn…", run: () => ask("stop") }]),
       { id: "delete", label: "Delete the session…", run: () => ask("delete") },
     ],
-    [client, sessionId, original, server.records, turnId, openTurnId, ask],
+    [client, sessionId, original, server.records, turnId, openTurnId, hasWindow, ask],
   );
 }
 

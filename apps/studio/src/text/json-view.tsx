@@ -55,12 +55,20 @@ export function JsonText({ value }: { readonly value: Json }): ReactNode {
       text={text}
       limit={1500}
       render={(part) => (
-        <pre className="data" dir="auto">
+        <pre className="data" dir="auto" tabIndex={mayScroll(part) ? 0 : undefined}>
           {part}
         </pre>
       )}
     />
   );
+}
+
+/**
+ * Whether a text may be higher than its box, also on a telephone. A box that scrolls has to be reachable by the
+ * keyboard.
+ */
+function mayScroll(text: string): boolean {
+  return text.length > 600 || text.split("\n").length > 15;
 }
 
 /** The JSON value of a text, if it is an object or a list; otherwise `null`. Long texts are not parsed. */

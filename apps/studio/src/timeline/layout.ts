@@ -2,7 +2,7 @@
 // totals. Pure: the same rows give the same layout. plot.tsx draws it; draw.ts selects what is visible.
 //
 // Rules
-//   1. Every row of the journal is a commit. A model call, tool call or code cell is also a bar; bookkeeping rows
+//   1. Every row of the journal is a commit. A model call, compaction, tool call or code cell is also a bar; bookkeeping rows
 //      (checkpoint, environment, restart) are commits only.
 //   2. Calls of one tool share a lane unless they overlap: then each parallel slot has a lane of its own.
 //   3. An attempt whose result was not recorded is a bar of its own, in the lane of its effect.
@@ -18,7 +18,7 @@ import { cost, count, duration } from "../parts/format.ts";
 import { lastIndexAt, timeScaleOf } from "./time-scale.ts";
 
 /** What a lane holds. `queue`: the turn waits for a process or a limit. */
-type LaneKind = "model" | "tool" | "code" | "agent" | "person" | "queue";
+type LaneKind = "model" | "compaction" | "tool" | "code" | "agent" | "person" | "queue";
 
 export type Lane = {
   readonly kind: LaneKind;
@@ -34,7 +34,7 @@ export type Lane = {
  * What a bar shows. Each has its own hue and its own second sign: hatching for `discarded`, dots for `wait`, an outline
  * for open ones.
  */
-type BarKind = "model" | "tool" | "code" | "agent" | "wait" | "queue" | "discarded";
+type BarKind = "model" | "compaction" | "tool" | "code" | "agent" | "wait" | "queue" | "discarded";
 
 export type Bar = {
   /** Unique in the layout, and stable while the turn runs. */
@@ -123,7 +123,7 @@ export type TurnLayout = {
 /** An effect that is being performed, as live events show it. Times are absolute, in milliseconds. */
 export type OpenEffect = {
   readonly id: string;
-  readonly kind: "model" | "tool";
+  readonly kind: "model" | "compaction" | "tool";
   readonly name: string;
   readonly step: number;
   readonly startedAt: number;
@@ -185,7 +185,7 @@ export function layoutOf(timeline: TurnTimeline, options: LayoutOptions = {}): T
       continue;
     }
     const kind = effect.children.length > 0 ? "agent" : effect.kind === "tool" ? "tool" : effect.kind;
-    if (kind !== "model" && kind !== "tool" && kind !== "code" && kind !== "agent") continue;
+    if (!isBar(kind)) continue;
     const discarded = discardedBars(effect, origin, span);
     // Retries are inside the effect: the bar of the recorded attempt begins after the last of them.
     const start = discarded.reduce((at, bar) => (bar.end <= span.end ? Math.max(at, bar.end) : at), span.start);
@@ -240,7 +240,13 @@ export function layoutOf(timeline: TurnTimeline, options: LayoutOptions = {}): T
 
 /** Whether a row is a bar: an effect that takes time. */
 function isPerformed({ kind }: TimelineEffect): boolean {
-  return kind === "model" || kind === "tool" || kind === "code";
+  return isBar(kind);
+}
+
+type PerformedKind = "model" | "compaction" | "tool" | "code" | "agent";
+
+function isBar(kind: TimelineEffect["kind"] | PerformedKind): kind is PerformedKind {
+  return kind === "model" || kind === "compaction" || kind === "tool" || kind === "code" || kind === "agent";
 }
 
 function plainBar(id: string, kind: BarKind, start: number, end: number): Bar {
@@ -252,8 +258,8 @@ function plainLane(kind: Lane["kind"], label: string): Lane {
   return { kind, label, depth: 0, parent: null };
 }
 
-function laneOf(kind: "model" | "tool" | "code" | "agent", name: string): Lane {
-  return plainLane(kind, kind === "model" || kind === "code" ? kind : name);
+function laneOf(kind: PerformedKind, name: string): Lane {
+  return plainLane(kind, kind === "tool" || kind === "agent" ? name : kind);
 }
 
 /** When a row was performed. A row without times follows the rows before it. */
@@ -319,7 +325,7 @@ class LaneSet {
 }
 
 function rankOf({ kind }: Lane): number {
-  return kind === "queue" ? 0 : kind === "model" ? 1 : 2;
+  return kind === "queue" ? 0 : kind === "model" ? 1 : kind === "compaction" ? 2 : 3;
 }
 
 /** The claims that followed a crash. */
@@ -489,6 +495,7 @@ export function barLabels(bar: Bar): readonly string[] {
       return bar.state === "crash"
         ? [`discarded · ${length}`, "discarded", "✕"]
         : [`failed · ${length}`, "failed", "✕"];
+    case "compaction":
     case "tool":
     case "code":
     case "agent":
@@ -515,6 +522,7 @@ export function barTitle(bar: Bar): string {
 
 const kindWords: { readonly [kind in BarKind]: string } = {
   model: "model call",
+  compaction: "compaction",
   tool: "tool",
   code: "code",
   agent: "child agent",

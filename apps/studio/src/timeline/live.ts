@@ -18,6 +18,8 @@ type LiveTool = LiveEffect & { readonly name: string; readonly attempts: number 
 /** The effects of a turn. It makes one model call at a time; tools are by the id of their call. */
 export type LiveEffects = {
   readonly model: LiveEffect | null;
+  /** The summary of older messages that is being requested; the model call of the step follows it. */
+  readonly compaction: Pick<LiveEffect, "startedAt"> | null;
   readonly tools: ReadonlyMap<string, LiveTool>;
   /** The newest reset of the step, and what it has discarded, until a row is recorded after it. */
   readonly reset: Reset | null;
@@ -30,7 +32,7 @@ type Reset = {
   readonly tools: LiveEffects["tools"];
 };
 
-export const noOpenEffects: LiveEffects = { model: null, tools: new Map(), reset: null };
+export const noOpenEffects: LiveEffects = { model: null, compaction: null, tools: new Map(), reset: null };
 
 /**
  * Applies events that arrived at a time (of the server's clock, in milliseconds). A group that begins with the start of
@@ -40,9 +42,11 @@ export const noOpenEffects: LiveEffects = { model: null, tools: new Map(), reset
 export function withEvents(live: LiveEffects, events: readonly SeenEvent[], at: number): LiveEffects {
   const isRepeated = events.length > 1 && events.some(({ event }) => event.type === "turn_started");
   const arrival = isRepeated ? null : at;
-  let { model, reset } = live;
+  let { model, compaction, reset } = live;
   let tools = new Map(live.tools);
   for (const { event, changes } of events) {
+    if (event.type === "compaction_started") compaction = { startedAt: arrival };
+    if (event.type === "compaction_ended") compaction = null;
     if (event.type === "message_started") model = { startedAt: null, firstAt: null, isDone: false };
     for (const change of changes) {
       switch (change.type) {
@@ -70,8 +74,9 @@ export function withEvents(live: LiveEffects, events: readonly SeenEvent[], at: 
     model = null;
     tools = new Map();
   }
-  if (!isRepeated) return { model, tools, reset };
+  if (!isRepeated) return { model, compaction, tools, reset };
   return {
+    compaction,
     reset,
     model: model?.isDone === true ? null : model,
     tools: new Map([...tools].filter(([, { isDone }]) => !isDone)),
@@ -96,14 +101,18 @@ export function withTimeline(live: LiveEffects, timeline: TurnTimeline, atStart:
   const isRecorded = live.model !== null && live.model === atStart.model && live.model.isDone;
   const { reset } = live;
   const isPast = reset !== null && (timeline.effects.at(-1)?.endedAt ?? 0) > reset.at;
-  return { model: isRecorded ? null : live.model, tools, reset: isPast ? null : reset };
+  const { compaction } = live;
+  return { model: isRecorded ? null : live.model, compaction, tools, reset: isPast ? null : reset };
 }
 
 /**
  * The effects to draw. A running turn without events of an effect calls the model: it has sent the request, and no
  * content has arrived.
  */
-export function openEffects({ model, tools, reset }: LiveEffects, timeline: TurnTimeline): readonly OpenEffect[] {
+export function openEffects(
+  { model, compaction, tools, reset }: LiveEffects,
+  timeline: TurnTimeline,
+): readonly OpenEffect[] {
   const { turn, effects } = timeline;
   if (turn.status !== "running") return [];
   const last = effects.at(-1);
@@ -112,12 +121,16 @@ export function openEffects({ model, tools, reset }: LiveEffects, timeline: Turn
   const before = lastEnd(timeline) ?? turn.acceptedAt;
   const begun = Math.max(before, reset?.at ?? 0);
   const modelStep = effects.filter(({ kind, state }) => kind === "model" && state !== "superseded").length;
-  const open = [...tools].flatMap(([id, { name, startedAt }]): readonly OpenEffect[] =>
+  const open = [...tools].flatMap(([id, { name, startedAt }]): OpenEffect[] =>
     recorded.has(id)
       ? []
       : [{ id, kind: "tool", name, step, startedAt: startedAt ?? begun, firstAt: null, discarded: null }],
   );
   const lost = reset === null ? [] : discardedEffects(reset, before, { step, modelStep });
+  if (compaction !== null) {
+    const summary = { id: "compaction", kind: "compaction", name: "compaction", step: modelStep } as const;
+    open.push({ ...summary, startedAt: compaction.startedAt ?? begun, firstAt: null, discarded: null });
+  }
   const waitsForContent = open.length === 0 && model === null && last?.kind !== "model";
   if (model === null && !waitsForContent) return [...lost, ...open];
   const call = { id: "model", kind: "model", name: "model", step: modelStep, discarded: null } as const;

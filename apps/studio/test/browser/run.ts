@@ -26,6 +26,7 @@ import { approvalFlows } from "./flows/approvals.ts";
 import { auditFlows } from "./flows/audit.ts";
 import { childFlows } from "./flows/child-agents.ts";
 import { componentFlows } from "./flows/components.ts";
+import { contextFlows } from "./flows/context-window.ts";
 import { filterFlows } from "./flows/filters.ts";
 import { firstStepFlows } from "./flows/first-steps.ts";
 import { followFlows } from "./flows/following.ts";
@@ -57,6 +58,7 @@ const flows: readonly Flow[] = [
   ...messageFlows,
   ...childFlows,
   ...componentFlows,
+  ...contextFlows,
   ...firstStepFlows,
   ...followFlows,
   ...formattedTextFlows,

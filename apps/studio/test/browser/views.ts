@@ -7,6 +7,7 @@ import type { Page } from "playwright-core";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 
+import { contextViews } from "./context-views.ts";
 import { failedSession, parkedSession, writeDayOfWork } from "./seed.ts";
 import { folder, Server } from "./server.ts";
 import { until } from "./watched-page.ts";
@@ -65,6 +66,10 @@ export async function prepareViews(part: string): Promise<Views> {
     database: `${part}-tools.db`,
     config: join(import.meta.dirname, "tools.config.ts"),
   });
+  const context = await Server.start({
+    database: `${part}-context.db`,
+    config: join(import.meta.dirname, "context.config.ts"),
+  });
   const post = async (
     path: string,
     body: object = {},
@@ -109,6 +114,7 @@ export async function prepareViews(part: string): Promise<Views> {
   writeFileSync(file, await record.text());
   const session = (name: string, query = ""): string => `s/${of(name)}${query}`;
   const views: readonly View[] = [
+    ...(await contextViews(context)),
     { name: "start", path: "", prepare: visible(".scenario"), server: empty },
     { name: "sessions", path: "", prepare: visible(".list-row") },
     { name: "sessions-filtered", path: "?status=waiting&find=refund&changed=7d", prepare: visible(".list-row") },
@@ -332,7 +338,7 @@ export async function prepareViews(part: string): Promise<Views> {
     },
   ];
   const close = async (): Promise<void> => {
-    for (const one of [server, slow, paced, empty, guarded, tools]) await one.kill();
+    for (const one of [server, slow, paced, empty, guarded, tools, context]) await one.kill();
   };
   return { server, views, close };
 }

@@ -35,6 +35,7 @@ import { safeText } from "../terminal/safe-text.ts";
 import { plain } from "../terminal/style.ts";
 import { leaseMs } from "../workspace.ts";
 import { errorText, followTurn, quietNoteMs } from "./follow.ts";
+import { frameLines } from "./frame-lines.ts";
 import { askPending } from "./pending-prompts.ts";
 import { runCommand } from "./run-command.ts";
 import { commands, complete, matching, parseInput } from "./slash-commands.ts";
@@ -119,8 +120,9 @@ export class Conversation {
     const { messages } = view.session.thread;
     if (view.length > messages.length)
       this.say(`  … ${view.length - messages.length} earlier messages (/show prints all)`, "dim");
+    const notes = await frameLines(this.context.sessions, id, view.length - messages.length);
     this.context.screen.print(
-      renderTranscript(messages, { width: this.context.screen.width, colours: this.context.colours }),
+      renderTranscript(messages, { width: this.context.screen.width, colours: this.context.colours, notes }),
     );
     this.#showParked(view);
     return true;

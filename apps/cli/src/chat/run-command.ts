@@ -16,6 +16,7 @@ import { inspection } from "everturn/http";
 import { ambiguousText, findSession } from "../commands/id-prefix.ts";
 import { statusText } from "../commands/pending-call.ts";
 import { age, brief, plural, spent, table } from "../commands/text.ts";
+import { frameLines } from "./frame-lines.ts";
 import { commandNames, commands } from "./slash-commands.ts";
 import { renderTranscript, toMarkdown } from "./transcript.ts";
 
@@ -139,8 +140,10 @@ async function show(chat: Conversation, argument: string): Promise<void> {
   if (id === null) return;
   if (argument !== "" && !/^\d{1,6}$/.test(argument)) return chat.say("/show takes a number of messages.", "yellow");
   const view = await chat.context.sessions.get(id, { messages: argument === "" ? "all" : Number(argument) });
-  const { screen, colours } = chat.context;
-  screen.print(renderTranscript(view?.session.thread.messages ?? [], { width: screen.width, colours }));
+  const { screen, colours, sessions } = chat.context;
+  const messages = view?.session.thread.messages ?? [];
+  const notes = await frameLines(sessions, id, (view?.length ?? 0) - messages.length);
+  screen.print(renderTranscript(messages, { width: screen.width, colours, notes }));
 }
 
 /**

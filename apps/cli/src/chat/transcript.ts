@@ -13,7 +13,12 @@ import { safeText } from "../terminal/safe-text.ts";
 import { plain } from "../terminal/style.ts";
 import { calledText } from "./tool-lines.ts";
 
-export type TranscriptOptions = { readonly width: number; readonly colours: Colours };
+export type TranscriptOptions = {
+  readonly width: number;
+  readonly colours: Colours;
+  /** Lines between the messages, by the index of the message that they precede. Default: none. */
+  readonly notes?: ReadonlyMap<number, string>;
+};
 
 export const promptSign = "› ";
 
@@ -21,15 +26,21 @@ export const promptSign = "› ";
 export function renderTranscript(messages: readonly Message[], options: TranscriptOptions): string {
   const calls = callsById(messages);
   let isAfterTool = false;
-  return messages
-    .map((message) => {
-      const block = renderMessage(message, calls, options);
-      if (block === "") return "";
-      const gap = message.role === "tool" && isAfterTool ? "" : "\n";
-      isAfterTool = message.role === "tool";
-      return gap + block;
-    })
-    .join("");
+  const blocks = messages.map((message, index) => {
+    const note = noteBefore(index, options);
+    const block = renderMessage(message, calls, options);
+    if (block === "") return note;
+    const gap = message.role === "tool" && isAfterTool && note === "" ? "" : "\n";
+    isAfterTool = message.role === "tool";
+    return note + gap + block;
+  });
+  return [...blocks, noteBefore(messages.length, options)].join("");
+}
+
+/** The line before the message of an index; empty: there is none. */
+function noteBefore(index: number, { width, colours, notes }: TranscriptOptions): string {
+  const note = notes?.get(index) ?? "";
+  return note === "" ? "" : `\n${colours.dim(wrap(`── ${safeText(note)}`, width))}\n`;
 }
 
 type Calls = ReadonlyMap<string, Extract<Message, { role: "assistant" }>["toolCalls"][number]>;

@@ -95,6 +95,59 @@ export const mutations: readonly Mutation[] = [
     },
   },
   {
+    name: "undone-frame-stays-in-the-session",
+    rule: "frames",
+    source: {
+      file: "durable/accept/compaction.ts",
+      replacements: [["      frame: await frameBefore(context, key, frame.to),\n", ""]],
+    },
+  },
+  {
+    name: "undo-of-a-frame-not-stored",
+    rule: "frames",
+    wrap: writing((batch) => ({
+      ...batch,
+      puts: batch.puts.filter(({ table, value }) => table !== "frames" || !value.includes('"undoneAt"')),
+    })),
+  },
+  {
+    name: "undone-frame-used-again",
+    rule: "frames",
+    source: {
+      file: "durable/accept/compaction.ts",
+      replacements: [["frames.find(({ undoneAt }) => undoneAt === null);", "frames[0];"]],
+    },
+  },
+  {
+    name: "undo-without-its-key",
+    rule: "frames",
+    source: {
+      file: "durable/accept/compaction.ts",
+      replacements: [["        acceptedRow(accepted, before, null),\n", ""]],
+    },
+  },
+  {
+    name: "undo-while-a-turn-is-open",
+    rule: "frames",
+    source: {
+      file: "durable/accept/compaction.ts",
+      replacements: [["    checkFree(before, version);\n", "    void [checkFree, version];\n"]],
+    },
+  },
+  {
+    name: "turn-begins-without-the-frame",
+    rule: "frames",
+    source: {
+      file: "durable/drive/new-turn.ts",
+      replacements: [
+        [
+          "start: { ...request, revision, spentBefore, contextWindow } }",
+          "start: { ...request, revision, spentBefore, contextWindow: null } }",
+        ],
+      ],
+    },
+  },
+  {
     name: "no-start-mark",
     wrap: writing((batch) => ({
       ...batch,

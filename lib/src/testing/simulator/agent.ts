@@ -68,6 +68,8 @@ export type EffectBegin =
       readonly seen: readonly string[];
       /** A call of the request that has no result in it, or a result without its call; `null`: there is none. */
       readonly unpaired: string | null;
+      /** The id of the frame in the request; `null`: it has none. */
+      readonly frame: string | null;
     }
   | {
       readonly type: "tool";
@@ -147,7 +149,8 @@ function simulatedModel({ seed, process, began, hasFaults }: AgentContext): Adap
       const { name, calls, isSummary } = replyTo(request, seed);
       const seen = userTexts(request).filter((text) => !isFrame(text) && !isSummaryPrompt(text));
       const unpaired = unpairedCall(request);
-      const execution = began(process, { type: "model", name, turn: call.requestId, seen, unpaired });
+      const frame = request.scope?.frameId ?? null;
+      const execution = began(process, { type: "model", name, turn: call.requestId, seen, unpaired, frame });
       const random = randomStream(seed, `model ${name} ${execution}`);
       const fault = hasFaults() && random.chance(0.15) ? random.pick(["busy", "busy", "cut", "cut", "refused"]) : null;
       const ms = durationOf(seed, name);

@@ -139,6 +139,9 @@ export async function perform(context: ClientContext, operation: Operation): Pro
       if (random.chance(0.25)) await cancelOpen(context, operation, random, call);
       return;
     }
+    case "compact":
+    case "undo":
+      return changeWindow(context, operation, random, call);
     case "fork":
       return fork(context, operation, random, call);
     case "reuse":
@@ -230,6 +233,37 @@ async function fork(context: ClientContext, operation: Operation, random: Random
   const key = `k${number}`;
   const sentTo = await call((runtime) => runtime.send(forked.id, plan, { key, whenBusy: "queue" }));
   if (sentTo?.type === "answer") accepted(context, forked, key, message);
+}
+
+/** How often a client asks again for a compaction, or its undo, while a turn is open. */
+const maxRefusals = 8;
+
+/**
+ * Asks for a compaction, or undoes the newest one, and sends a message, whose turn requests the summary or shows what
+ * requests contain. A turn that is open refuses both.
+ */
+async function changeWindow(context: ClientContext, operation: Operation, random: Random, call: Call): Promise<void> {
+  const { number, plan, session, verb } = operation;
+  const key = `w${number}`;
+  const change = () =>
+    call((runtime) =>
+      verb === "compact" ? runtime.compact(session.id, { key }) : runtime.undoCompaction(session.id, { key }),
+    );
+  let changed = await change();
+  for (let left = maxRefusals; left > 0 && changed?.type === "rejected" && changed.reason === "conflict"; left -= 1) {
+    await context.world.sleep(random.whole(50, 700));
+    changed = await change();
+  }
+  if (changed?.type !== "answer") return;
+  // A repeated call has no further effect.
+  if (random.chance(0.3)) await change();
+  // A new frame follows the one that was undone.
+  if (verb === "undo" && random.chance(0.6))
+    await call((runtime) => runtime.compact(session.id, { key: `${key} again` }));
+  if (random.chance(0.2)) return;
+  const message = sent(context, session, plan);
+  const sentTo = await call((runtime) => runtime.send(session.id, plan, { key: `k${number}`, whenBusy: "queue" }));
+  if (sentTo?.type === "answer") accepted(context, session, `k${number}`, message);
 }
 
 /** Uses one key for two contents: at most one of them is accepted. */

@@ -138,7 +138,7 @@ export class Observer {
   readonly violations: string[] = [];
   /** By name (`nameOfKey`). */
   readonly sessions = new Map<string, ObservedSession>();
-  readonly counts = { writes: 0, effects: 0, takeovers: 0, parked: 0, events: 0, frames: 0 };
+  readonly counts = { writes: 0, effects: 0, takeovers: 0, parked: 0, events: 0, frames: 0, undone: 0 };
   /** The clock of the storage minus the true time, in milliseconds. */
   storageSkewMs = 0;
   /** When the clock of the storage jumped last, or it lost renewals of leases, in true time. */
@@ -665,6 +665,7 @@ export class Observer {
       if (effect.unpaired !== null) {
         this.violation(`history: model call ${effect.name} of ${name} has ${effect.unpaired} alone`);
       }
+      this.#stored.requested(session, effect);
       const entries = [...session.entries.values()];
       const strange = effect.seen.find((text) => !entries.some((entry) => entry.includes(JSON.stringify(text))));
       if (strange !== undefined) {

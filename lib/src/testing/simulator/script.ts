@@ -29,6 +29,8 @@ const verbs = [
   "sweep",
   "read",
   "close",
+  "compact",
+  "undo",
 ] as const;
 
 /** How often a verb is chosen, relative to the others. */
@@ -52,6 +54,9 @@ const weights: { readonly [V in SimulatedVerb]: number } = {
   sweep: 1,
   read: 3,
   close: 0.5,
+  // Only in scripts whose engine has a context policy: `compactionsOf`.
+  compact: 0,
+  undo: 0,
 };
 
 /** Verbs that start or continue turns, or give them input. In a crowded script they are chosen more often. */
@@ -171,6 +176,7 @@ export function scriptOf(seed: number, operations: number, extra: readonly Extra
   // Numbers of a stream of their own: a script has the same other parts with and without these faults.
   const others = randomStream(seed, "extra faults");
   const compacts = randomStream(seed, "context").chance(0.4);
+  if (compacts) calls.push(...compactionsOf(seed, sessions, calls.length, lengthMs, processes));
   const hasFailover = !isCalm && others.chance(0.5) && extra.includes("failover");
   return {
     seed,
@@ -187,6 +193,28 @@ export function scriptOf(seed: number, operations: number, extra: readonly Extra
       (left, right) => left.atMs - right.atMs,
     ),
   };
+}
+
+/**
+ * Calls that ask for a compaction or undo the newest one. Their numbers are of a stream of their own: a script has the
+ * same other calls with and without them.
+ */
+function compactionsOf(
+  seed: number,
+  sessions: readonly SimulatedSession[],
+  before: number,
+  lengthMs: number,
+  processes: number,
+): readonly Operation[] {
+  const random = randomStream(seed, "compactions");
+  const [first = { tenant: "", id: "s0" }, ...rest] = sessions;
+  return Array.from({ length: random.whole(3, 8) }, (_, index) => {
+    const verb = random.chance(0.35) ? "compact" : "undo";
+    const session = random.pick([first, first, ...rest]);
+    const made = operation(random, before + index + 1, verb, session, lengthMs, processes);
+    // There is something to compact, and to undo, when the other calls have begun.
+    return { ...made, atMs: Math.floor(lengthMs / 3) + made.atMs };
+  });
 }
 
 /** One to three sessions, of one or two tenants. */
@@ -295,5 +323,5 @@ export function linesOf(script: SimulationScript): readonly string[] {
 }
 
 function hasMessage(verb: SimulatedVerb): boolean {
-  return ["start", "reply", "send", "steer", "withdraw", "fork", "reuse", "delete"].includes(verb);
+  return ["start", "reply", "send", "steer", "withdraw", "fork", "reuse", "delete", "compact", "undo"].includes(verb);
 }

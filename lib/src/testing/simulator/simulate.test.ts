@@ -46,6 +46,14 @@ describe("[lash 96] simulate", { timeout: 120_000 }, () => {
     expect(counts["frames"]).toBeGreaterThan(0);
   });
 
+  test("undoes frames in some seeds", async () => {
+    for (const seed of [21, 22]) {
+      const { violations, counts } = await simulate({ seed, storage });
+      expect(violations, `seed ${seed}`).toEqual([]);
+      expect(counts["undone"], `seed ${seed}`).toBeGreaterThan(0);
+    }
+  });
+
   test.each([
     [{ seed: Number.NaN }, "seed must be a whole number"],
     [{ seed: 1.5 }, "seed must be a whole number"],

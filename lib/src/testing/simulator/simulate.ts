@@ -62,7 +62,7 @@ export type SimulationReport = {
   readonly violations: readonly string[];
   /**
    * Numbers of the run: `events` of the scheduler, `verbs` that reached a process, applied `writes`, begun `effects`,
-   * `takeovers`, `parked` turns, `received` stored events, `messages` sent, `frames` stored.
+   * `takeovers`, `parked` turns, `received` stored events, `messages` sent, `frames` stored and `undone`.
    */
   readonly counts: { readonly [name: string]: number };
   /** How often each verb was answered, by answer, such as `reply conflict`. */
@@ -261,7 +261,7 @@ class Simulation {
     await this.#calm(clients);
     await this.#finalChecks(real);
     for (const process of this.#processes) process.kill();
-    const { writes, effects, takeovers, parked, events, frames } = this.#observer.counts;
+    const { writes, effects, takeovers, parked, events, frames, undone } = this.#observer.counts;
     const messages = this.#messages.length;
     return {
       seed,
@@ -276,6 +276,7 @@ class Simulation {
         received: events,
         messages,
         frames,
+        undone,
       },
       answers: Object.fromEntries(this.#answers),
       script: linesOf(this.#script),

@@ -11,15 +11,19 @@
 //   forks    a fork has the first messages of its origin, no event and no decision; its batch writes nothing of the
 //            origin
 //   frames   a frame is written once, in the batch that records its summary, and stands for more messages than the one
-//            before it; each of their calls has its result among them
+//            before it; each of their calls has its result among them. Only the newest frame is undone, once, by a call
+//            with a new key, while no turn is open. A session whose turn has ended, and every request, have the newest
+//            frame that was not undone; a request without one has the first message
 //   due      an open turn has its row in `work`, and is due at once when its lease is released. The batch that ends or
 //            parks it removes the row, unless a worker has moved it meanwhile. A worker removes older rows
 
 import type { Batch, Put } from "../../durable/internal.ts";
-import type { Observer } from "./observer.ts";
+import type { EffectBegin } from "./agent.ts";
+import type { ObservedSession, Observer } from "./observer.ts";
 import type { SimulatedProcess } from "./process.ts";
 import type { World } from "./world.ts";
 
+import { messageText } from "../../core/model/internal.ts";
 import { readValue, workItem } from "../../durable/internal.ts";
 import { nameOfKey, rowOf } from "./rows.ts";
 
@@ -44,9 +48,17 @@ type Stored = {
   isMoved: boolean;
   readonly due: Set<number>;
   isFork: boolean;
-  /** The position of the newest frame; 0: there is none. */
-  framedTo: number;
+  /** The frames that were not undone, oldest first. */
+  frames: readonly ObservedFrame[];
+  /** The ids of frames that were undone. */
+  readonly undone: Set<string>;
 };
+
+/** A frame, and the position before which it stands for all messages. */
+type ObservedFrame = { readonly id: string; readonly to: number };
+
+type StoredFrame = ReturnType<typeof readValue<"frames">>;
+type ModelBegin = Extract<EffectBegin, { readonly type: "model" }>;
 
 /** How much later than now a released turn may be due, in milliseconds. */
 const dueMs = 100;
@@ -78,11 +90,12 @@ export class StoredChecks {
     }
     if (head !== undefined && stored !== null) this.#fork(head, stored, batch);
     this.#inputs(writer, batch);
+    // Before the keys of the batch are known.
+    this.#frame(batch);
     for (const put of puts) {
       if (put.table === "accepted") this.#key(put);
       if (put.table === "records") this.#record(writer, put);
     }
-    this.#frame(batch);
     this.#due(writer, batch);
   }
 
@@ -103,7 +116,8 @@ export class StoredChecks {
       isMoved: false,
       due: new Set(),
       isFork: false,
-      framedTo: 0,
+      frames: [],
+      undone: new Set(),
     };
     this.#sessions.set(name, stored);
     return stored;
@@ -232,48 +246,104 @@ export class StoredChecks {
   // Frames.
 
   /** Called before the observer has the messages of the batch, which a frame cannot stand for. */
-  #frame({ puts }: Batch): void {
+  #frame(batch: Batch): void {
+    const { puts } = batch;
     const frames = puts.filter(({ table }) => table === "frames");
-    const responses = puts.flatMap((put) => {
-      const item = put.table === "journal" ? readValue("journal", rowOf(put)).item : null;
-      return item?.type === "response" ? [item.response] : [];
-    });
+    const responses = responsesOf(batch);
     if (frames.length === 0 && responses.some(({ type }) => type === "compacted")) {
       this.#observer.violation("frames: a summary was recorded, and its frame was not written");
     }
     for (const put of frames) {
       const name = nameOfKey(put.key);
-      const stored = this.#of(name);
       const frame = readValue("frames", rowOf(put));
-      const { to, summary } = frame;
-      const fail = (what: string) => this.#observer.violation(`frames: the frame before ${to} of ${name} ${what}`);
-      this.#observer.counts.frames += 1;
-      if (Number(put.key[2]) !== to) fail(`has the key ${String(put.key[2])}`);
-      // A fork has the newest frame of its origin.
-      const isFork = stored.isFork && stored.framedTo === 0 && !puts.some(({ table }) => table === "journal");
-      if (!isFork && to <= stored.framedTo) fail(`follows the frame before ${stored.framedTo}`);
-      stored.framedTo = to;
-      const makes = responses.some((response) =>
-        response.type === "compaction_failed"
-          ? summary === null || /that are in no summary: \d+\.\]$/.test(summary)
-          : response.type === "compacted" && response.summary === summary,
-      );
-      if (!isFork && !makes) fail("was written without its summary");
-      const { entries } = this.#observer.of(name);
-      const open = new Set<string>();
-      // The messages of a fork are those of its batch.
-      const judged = isFork ? 0 : to;
-      for (let position = 0; position < judged; position += 1) {
-        const value = entries.get(position);
-        if (value === undefined) {
-          fail(`stands for message ${position}, which is not stored`);
-          break;
-        }
-        const message = readValue("entries", rowOf({ table: "entries", key: [], tag: 0, value }));
-        if (message.role === "assistant") for (const { id } of message.toolCalls) open.add(id);
-        if (message.role === "tool") open.delete(message.toolCallId);
+      const fail = (what: string) =>
+        this.#observer.violation(`frames: the frame before ${frame.to} of ${name} ${what}`);
+      if (Number(put.key[2]) !== frame.to) fail(`has the key ${String(put.key[2])}`);
+      if (frame.undoneAt === null) this.#newFrame(name, frame, batch, fail);
+      else this.#undone(name, frame, batch, fail);
+    }
+    for (const put of puts) {
+      if (put.table !== "sessions") continue;
+      const { session, deleted } = readValue("sessions", rowOf(put));
+      const ends = puts.some((other) => other.table === "turns" && readValue("turns", rowOf(other)).end !== null);
+      const undoes = puts.some((other) => actionOf(other) === "undo_compaction");
+      if (deleted || !(ends || undoes)) continue;
+      const name = nameOfKey(put.key);
+      const [has, newest] = [session.contextWindow?.frame?.id ?? null, this.#of(name).frames.at(-1)?.id ?? null];
+      if (has !== newest) {
+        this.#observer.violation(
+          `frames: ${name} has the frame ${has ?? "none"}, and the newest is ${newest ?? "none"}`,
+        );
       }
-      if (open.size > 0) fail(`separates the call ${[...open].join(", ")} from its result`);
+    }
+  }
+
+  #newFrame(name: string, frame: StoredFrame, batch: Batch, fail: (what: string) => void): void {
+    const stored = this.#of(name);
+    const { id, to, summary } = frame;
+    const responses = responsesOf(batch);
+    this.#observer.counts.frames += 1;
+    // A fork has the newest frame of its origin.
+    const hasJournal = batch.puts.some(({ table }) => table === "journal");
+    const isFork = stored.isFork && stored.frames.length === 0 && !hasJournal;
+    const before = stored.frames.at(-1)?.to ?? 0;
+    if (!isFork && to <= before) fail(`follows the frame before ${before}`);
+    if (stored.undone.has(id)) fail("was undone, and is written again");
+    stored.frames = [...stored.frames.filter((other) => other.to < to), { id, to }];
+    const makes = responses.some((response) =>
+      response.type === "compaction_failed"
+        ? summary === null || /that are in no summary: \d+\.\]$/.test(summary)
+        : response.type === "compacted" && response.summary === summary,
+    );
+    if (!isFork && !makes) fail("was written without its summary");
+    const { entries } = this.#observer.of(name);
+    const open = new Set<string>();
+    // The messages of a fork are those of its batch.
+    const judged = isFork ? 0 : to;
+    for (let position = 0; position < judged; position += 1) {
+      const value = entries.get(position);
+      if (value === undefined) {
+        fail(`stands for message ${position}, which is not stored`);
+        break;
+      }
+      const message = readValue("entries", rowOf({ table: "entries", key: [], tag: 0, value }));
+      if (message.role === "assistant") for (const { id: call } of message.toolCalls) open.add(call);
+      if (message.role === "tool") open.delete(message.toolCallId);
+    }
+    if (open.size > 0) fail(`separates the call ${[...open].join(", ")} from its result`);
+  }
+
+  #undone(name: string, { id, to }: StoredFrame, { puts }: Batch, fail: (what: string) => void): void {
+    const stored = this.#of(name);
+    const newest = stored.frames.at(-1);
+    this.#observer.counts.undone += 1;
+    if (newest?.id !== id || newest.to !== to) fail(`is undone, and the newest is ${newest?.id ?? "none"}`);
+    stored.frames = stored.frames.filter((frame) => frame.id !== id);
+    stored.undone.add(id);
+    if (!puts.some((put) => actionOf(put) === "undo_compaction")) fail("is undone, and the audit log does not say so");
+    const keys = puts.flatMap(({ table, key }) => (table === "accepted" ? [String(key[2])] : []));
+    if (keys.length !== 1 || keys.some((key) => stored.keys.has(key)))
+      fail(`is undone by a key that was used: ${keys.join()}`);
+    const { turns, recorded } = this.#observer.of(name);
+    // A later turn may ask for the same summary again. Summaries have the names of what they summarize.
+    for (const effect of recorded) if (effect.startsWith("summary ")) recorded.delete(effect);
+    const open = [...turns].find(([, { status }]) => status !== "ended");
+    if (open !== undefined) fail(`is undone while the turn ${open[0]} is open`);
+  }
+
+  /** A request of the holder of a session begins. */
+  requested({ name, entries }: ObservedSession, { name: call, frame, seen }: ModelBegin): void {
+    const newest = this.#of(name).frames.at(-1)?.id ?? null;
+    if (frame !== newest) {
+      const text = `the request of ${call} of ${name} has the frame ${frame ?? "none"}, and the newest is ${newest ?? "none"}`;
+      this.#observer.violation(`frames: ${text}`);
+    }
+    if (frame !== null) return;
+    const first = entries.get(0);
+    const message =
+      first === undefined ? null : readValue("entries", rowOf({ table: "entries", key: [], tag: 0, value: first }));
+    if (message?.role === "user" && !seen.includes(messageText(message))) {
+      this.#observer.violation(`frames: the request of ${call} of ${name} has no frame, and not the first message`);
     }
   }
 
@@ -369,4 +439,17 @@ function describe({ state, turn }: Accepted): string {
 
 function headOf(put: Put) {
   return readValue("sessions", rowOf(put));
+}
+
+/** The responses that a batch records. */
+function responsesOf({ puts }: Batch) {
+  return puts.flatMap((put) => {
+    const item = put.table === "journal" ? readValue("journal", rowOf(put)).item : null;
+    return item?.type === "response" ? [item.response] : [];
+  });
+}
+
+/** The action of a row of the audit log; `null`: it is another row. */
+function actionOf(put: Put): string | null {
+  return put.table === "audit" ? readValue("audit", rowOf(put)).action : null;
 }

@@ -1,7 +1,7 @@
 // A model provider on the loopback interface that counts tokens and has a context window: four bytes of the body are
 // one token, and a request with more tokens than the window is answered with 400 (`context_length_exceeded`). It speaks
 // the Chat Completions API. It also measures its prompt cache: the tokens of the messages that a request has in common
-// with an earlier request of the same conversation, from the first one on.
+// with an earlier request of the same conversation, from the first one on. By default it remembers one request.
 
 import type { IncomingMessage, ServerResponse } from "node:http";
 
@@ -12,6 +12,7 @@ type Body = {
   readonly model: string;
   readonly messages: readonly WireMessage[];
   readonly tools?: readonly unknown[];
+  readonly stream?: boolean;
 };
 
 /** A request as the provider received it. */
@@ -35,6 +36,10 @@ export type CountingOptions = {
   readonly reply: (messages: readonly WireMessage[], index: number) => CountedReply;
   /** The summary that a summary request gets. */
   readonly summary: (messages: readonly WireMessage[], index: number) => string;
+  /** Whether the last message of a request asks for a summary, by its text. Default: whether Everturn does. */
+  readonly asksForSummary?: (text: string) => boolean;
+  /** How many earlier requests the prompt cache remembers. Default: 1. */
+  readonly remembered?: number;
 };
 
 const tokensOf = (value: unknown): number => Math.ceil(Buffer.byteLength(JSON.stringify(value) ?? "") / 4);
@@ -44,7 +49,8 @@ export class CountingProvider {
   readonly requests: CountedRequest[] = [];
   readonly #options: CountingOptions;
   readonly #server = createServer((incoming, answer) => void this.#serve(incoming, answer));
-  #before: readonly string[] = [];
+  /** The requests that the prompt cache remembers, newest first. */
+  #remembered: readonly (readonly string[])[] = [];
   baseURL = "";
 
   constructor(options: CountingOptions) {
@@ -69,11 +75,15 @@ export class CountingProvider {
     const body: Body = JSON.parse(Buffer.concat(chunks).toString("utf8"));
     const messages = body.messages.map((message) => JSON.stringify(message));
     const tokens = tokensOf(body.messages) + tokensOf(body.tools ?? []);
-    const shared = messages.findIndex((message, index) => message !== this.#before[index]);
-    const prefix = body.messages.slice(0, shared === -1 ? messages.length : shared);
+    const shared = this.#remembered.map((before) => {
+      const end = messages.findIndex((message, index) => message !== before[index]);
+      return end === -1 ? messages.length : end;
+    });
+    const prefix = body.messages.slice(0, Math.max(0, ...shared));
     const cached = prefix.length === 0 ? 0 : Math.min(tokens, tokensOf(prefix) + tokensOf(body.tools ?? []));
     const last = body.messages.at(-1);
-    const isSummary = last?.role === "user" && JSON.stringify(last.content).includes("replaced by a summary");
+    const { asksForSummary = (text: string) => text.includes("replaced by a summary") } = this.#options;
+    const isSummary = last?.role === "user" && asksForSummary(JSON.stringify(last.content));
     const status = tokens > this.#options.window ? 400 : 200;
     const index = this.requests.length;
     this.requests.push({ messages, tokens, cached, status, model: body.model, isSummary });
@@ -85,7 +95,7 @@ export class CountingProvider {
       );
       return;
     }
-    this.#before = messages;
+    this.#remembered = [messages, ...this.#remembered].slice(0, this.#options.remembered ?? 1);
     const reply: CountedReply = isSummary
       ? { text: this.#options.summary(body.messages, index) }
       : this.#options.reply(body.messages, index);
@@ -111,6 +121,15 @@ export class CountingProvider {
       total_tokens: tokens + output,
       prompt_tokens_details: { cached_tokens: cached },
     };
+    if (body.stream !== true) {
+      const finish = call === null ? "stop" : "tool_calls";
+      const choices = [{ index: 0, message: { content: null, ...delta }, finish_reason: finish }];
+      answer.writeHead(200, { "content-type": "application/json" });
+      answer.end(
+        JSON.stringify({ id: `reply_${index}`, object: "chat.completion", model: "counting", choices, usage }),
+      );
+      return;
+    }
     const frames = [
       { choices: [{ index: 0, delta }] },
       { choices: [{ index: 0, delta: {}, finish_reason: call === null ? "stop" : "tool_calls" }] },

@@ -10,6 +10,7 @@ import { engine, openaiCompatible, tool } from "everturn";
 import { memoryStorage, runtime } from "everturn/runtime";
 
 import { CountingProvider } from "../counting-provider.ts";
+import { trimming } from "../naive-trimming.ts";
 
 const turns = 2000;
 const comparedTurns = 400;
@@ -22,22 +23,6 @@ function check(holds: boolean, rule: string): void {
 }
 
 type Turn = { readonly ms: number; readonly input: number; readonly uncached: number };
-
-/**
- * Cuts off the oldest messages of each request, so that it fits: at a message of the user, without the instructions.
- */
-const trimming: Middleware = {
-  name: "trim",
-  model: ({ request }, next) => {
-    const [first, ...rest] = request.messages;
-    const sizes = rest.map((message) => Math.ceil(JSON.stringify(message).length / 4));
-    let total = sizes.reduce((sum, size) => sum + size, 0);
-    let cut = 0;
-    while (cut < rest.length - 1 && (total > window * 0.8 || rest[cut]?.role !== "user")) total -= sizes[cut++] ?? 0;
-    const messages = first === undefined ? [] : [first, ...rest.slice(cut)];
-    return next({ ...request, messages });
-  },
-};
 
 async function converse(
   turns: number,
@@ -126,6 +111,6 @@ check(policy.frames === policy.summaries && policy.frames > 0, "each summary mak
 check(policy.growth < 1.1, "the input of a turn does not grow");
 check(policy.prefixChanges <= 2 * policy.frames, "the prefix changes at most twice for each frame");
 
-const trimmed = await converse(comparedTurns, { middleware: [trimming] });
+const trimmed = await converse(comparedTurns, { middleware: [trimming(window)] });
 check(trimmed.failed === 0, "trimming fits into the window");
 check(policy.uncached < trimmed.uncached / 2, "a turn has less than half of the uncached tokens of naive trimming");

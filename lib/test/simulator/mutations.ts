@@ -416,7 +416,7 @@ export const mutations: readonly Mutation[] = [
     source: {
       file: "durable/drive/claim-inputs.ts",
       replacements: [
-        ["return found.slice(0, maxClaimedInputs);", "return found.slice(0, maxClaimedInputs).reverse();"],
+        ["claimed: found.slice(0, maxClaimedInputs), count", "claimed: found.slice(0, maxClaimedInputs).reverse(), count"],
       ],
     },
   },

@@ -59,7 +59,9 @@ export function Composer(): ReactNode {
     if (isEmpty || isSending) return;
     setSending(true);
     const message: UserInput = { role: "user", content: messageContent(text, files) };
-    const settle = isRunning && policy === "steer" ? steer(user(message.content)) : null;
+    // An answer to a question is a tool's result, and what waits for a turn or interrupts one is counted below.
+    const isShown = isRunning ? policy === "steer" : question === null && pendingCount === 0;
+    const settle = isShown ? steer(user(message.content)) : null;
     // What is typed from here on belongs to the next message.
     setText(() => "");
     setFiles([]);

@@ -47,12 +47,18 @@ export function ConversationTail(): ReactNode {
       {outside.map(({ pending }) => (
         <PendingCard key={pending.id} pending={pending} hasQuestion={!isLastText(state, pending.question)} />
       ))}
-      {state.steered.map(({ message, isSent }, index) => (
-        <article key={index} className="msg user steered" aria-label="Message that waits for the next step">
+      {state.steered.map(({ message, isSent, startsTurn }, index) => (
+        <article
+          key={index}
+          className="msg user steered"
+          aria-label={startsTurn ? "Message that is being sent" : "Message that waits for the next step"}
+        >
           <div className="who">user</div>
           <div className="msg-body">
             <MessageContent message={message} />
-            <p className="muted">{isSent ? "Sent. The turn reads it before its next step." : "Sending…"}</p>
+            <p className="muted">
+              {!isSent ? "Sending…" : startsTurn ? "Sent." : "Sent. The turn reads it before its next step."}
+            </p>
           </div>
         </article>
       ))}

@@ -14,9 +14,11 @@ import {
   emptyConversation,
   lastTurnOf,
   missingAtEnd,
+  settleSteered,
   waitingCallsOf,
   withEvents,
   withHead,
+  withSteered,
 } from "./session-store.ts";
 
 const call = { id: "call-1", name: "find_order", arguments: { order: 1042 } };
@@ -322,4 +324,18 @@ test("finds the answer to a question, which follows the message that asks it", (
   expect(committedAnswer({ messages }, 1, "c1")?.content).toBe("The second");
   expect(committedAnswer({ messages }, 4, "c1")?.content).toBe("Another answer");
   expect(committedAnswer({ messages }, 1, "c2")).toBeNull();
+});
+
+test("a message that starts a turn is shown while it is sent, until it is part of the conversation", () => {
+  const ended = addMessages(withHead(emptyConversation("s1"), head(2, null)), 0, [user("Again"), assistant("Hello")]);
+  const message = user("Again");
+  const sending = withSteered(ended, message);
+  expect(sending.steered).toEqual([{ message, isSent: false, startsTurn: true }]);
+  expect(settleSteered(sending, message, false).steered).toEqual([]);
+  const sent = settleSteered(sending, message, true);
+  expect(sent.steered).toMatchObject([{ isSent: true }]);
+  // Older messages that are loaded now may have the same text.
+  expect(addMessages(sent, 0, [user("Again")]).steered).toHaveLength(1);
+  const shown = addMessages(withHead(sent, head(3, "t2")), 2, [user("Again")]);
+  expect([shown.steered, shown.length]).toEqual([[], 3]);
 });

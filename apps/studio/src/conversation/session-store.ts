@@ -41,12 +41,20 @@ export type ConversationState = {
   readonly calls: ReadonlyMap<string, TurnCall>;
   /** Notes by the index of the message that they precede, kept after their turn has ended. */
   readonly notes: ReadonlyMap<number, readonly LiveNote[]>;
-  /** Messages of this page to the open turn, which has not accepted them yet: it does so between steps. */
+  /**
+   * Messages of this page that are not part of the conversation yet: the open turn accepts them between steps, or they
+   * start a turn.
+   */
   readonly steered: readonly Steered[];
 };
 
-/** A message to the open turn. `isSent`: the server has stored it. */
-type Steered = { readonly message: Message; readonly isSent: boolean };
+/** A message that was sent. `isSent`: the server has stored it. */
+type Steered = {
+  readonly message: Message;
+  readonly isSent: boolean;
+  /** No turn was open when it was sent: it starts one, and is shown here until it is committed. */
+  readonly startsTurn: boolean;
+};
 
 /** A turn as its events show it. */
 type LiveTurn = {
@@ -128,16 +136,19 @@ export function emptyConversation(sessionId: string): ConversationState {
   };
 }
 
-/** A message is sent to the open turn. */
+/** A message is sent to the open turn, or to start one. */
 export function withSteered(state: ConversationState, message: Message): ConversationState {
-  return state.turn === null ? state : { ...state, steered: [...state.steered, { message, isSent: false }] };
+  const startsTurn = state.turn === null;
+  return { ...state, steered: [...state.steered, { message, isSent: false, startsTurn }] };
 }
 
-/** The server has stored a message to the open turn, or (`isSent: false`) has not. */
+/** The server has stored a message that was sent, or (`isSent: false`) has not. */
 export function settleSteered(state: ConversationState, message: Message, isSent: boolean): ConversationState {
   const index = state.steered.findIndex((other) => other.message === message);
   if (index === -1) return state;
-  const steered = isSent ? state.steered.with(index, { message, isSent }) : state.steered.toSpliced(index, 1);
+  const [sent] = state.steered.slice(index, index + 1);
+  const steered =
+    isSent && sent !== undefined ? state.steered.with(index, { ...sent, isSent }) : state.steered.toSpliced(index, 1);
   return { ...state, steered };
 }
 
@@ -185,8 +196,13 @@ function isSameHead(left: SessionView, right: SessionView): boolean {
 export function addMessages(state: ConversationState, from: number, page: readonly Message[]): ConversationState {
   if (page.length === 0) return state;
   const messages = new Map(state.messages);
-  page.forEach((message, offset) => messages.set(from + offset, message));
-  return settle(withOpenCalls({ ...state, messages }));
+  let { steered } = state;
+  for (const [offset, message] of page.entries()) {
+    messages.set(from + offset, message);
+    // A new message may be one that was shown while it was sent.
+    if (from + offset >= state.length) steered = withoutFirst(steered, message);
+  }
+  return settle(withOpenCalls({ ...state, messages, steered }));
 }
 
 /**

@@ -27,7 +27,10 @@ const pageSize = 50;
 export type ConversationStore = {
   readonly state: Store<ConversationState>;
   readonly feedState: Store<FeedState>;
-  /** Shows a message to the open turn until the turn accepts it. The returned function says whether it was stored. */
+  /**
+   * Shows a message that is sent, until the open turn accepts it or the turn that it starts is shown. The returned
+   * function says whether it was stored.
+   */
   readonly steer: (message: Message) => (isSent: boolean) => void;
   /** Reads the messages of a range that are not loaded. */
   readonly load: (from: number, until: number) => void;

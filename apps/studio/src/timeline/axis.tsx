@@ -62,7 +62,7 @@ export function Axis({
           isCovered ? null : (
             <span
               key={time}
-              className={left < 14 ? "at-start" : left > window.width - 14 ? "at-end" : ""}
+              className={left < 14 ? "at-start" : left > window.width - 24 ? "at-end" : ""}
               style={{ transform: `translateX(${left}px)` }}
             >
               {time === 0 ? "0" : `${isAfterBreak ? "+" : ""}${tickText(time, stepMs)}`}

@@ -1,5 +1,5 @@
-// Telephones and small tablets: no control, label or heading overlaps another, the navigation is whole, the timeline
-// leaves room for the conversation, and two fingers zoom it.
+// Telephones and small tablets: no control, label or heading overlaps another, the navigation is whole, every control is
+// high enough for a finger, the timeline leaves room for the conversation, and two fingers zoom it.
 
 import type { View } from "./views.ts";
 import type { Browser, CDPSession, Page } from "playwright-core";
@@ -10,11 +10,24 @@ import { check, until, WatchedPage } from "./watched-page.ts";
 
 const widths = [360, 390, 420, 768];
 const names = ["sessions", "approval", "parallel-tools", "waiting", "overview", "playground", "compare"];
+/** The width at which every view is opened, and not only those of `names`. */
+const everyViewWidth = 390;
 /** The part of the height of the screen that the timeline may take below the width where panes are stacked. */
 const timelineShare = 0.3;
 
+/**
+ * Controls that are lower than 44 px at the width of a telephone. Links in texts are exempt (WCAG 2.5.8), and so are the
+ * bars of the timeline, whose rows are in a list, and controls that are inside of another one.
+ */
+const lowControls = `[...document.querySelectorAll("button, select, textarea, summary, [role='tab'], a.btn, nav a, input:not([type='checkbox'], [type='radio'], [type='file'])")]
+  .filter((element) => element.checkVisibility({ visibilityProperty: true, opacityProperty: true }))
+  .filter((element) => element.closest(".visually-hidden, .skip, .tl-plot, .md, [inert]") === null)
+  .map((element) => [(element.getAttribute("aria-label") || element.textContent || element.className || element.tagName).trim().slice(0, 40), element.getBoundingClientRect().height])
+  .filter(([, height]) => height > 0 && height < 43.9)
+  .map(([text, height]) => text + " is " + Math.round(height) + " px high")`;
+
 /** Controls, labels and headings that overlap on the screen, and parts of the navigation that are cut. */
-const overlaps = `(() => {
+export const overlaps = `(() => {
   const faults = [];
   const text = (element) => (element.getAttribute("aria-label") || element.textContent || element.tagName).trim().slice(0, 40);
   const shown = [];
@@ -49,16 +62,20 @@ const overlaps = `(() => {
 
 export async function checkSmallScreens(browser: Browser, _shots: string, only: string): Promise<readonly string[]> {
   const prepared = await prepareViews("small");
-  const views = prepared.views.filter(({ name }) => names.includes(name));
   const faults: string[] = [];
   try {
     for (const width of widths) {
       const found = await eachView(
-        { ...prepared, views },
+        { ...prepared, views: prepared.views.filter(({ name }) => width === everyViewWidth || names.includes(name)) },
         (_, { url }) => WatchedPage.open(browser, url, { width, height: 780, reducedMotion: true }),
         async (view, page) => [
-          ...(await page.evaluate<readonly string[]>(overlaps)).map((fault) => `${view.name}: ${fault}`),
+          ...(names.includes(view.name) ? await page.evaluate<readonly string[]>(overlaps) : []).map(
+            (fault) => `${view.name}: ${fault}`,
+          ),
           ...(await sidewaysScroll(page)),
+          ...(width === everyViewWidth ? await page.evaluate<readonly string[]>(lowControls) : []).map(
+            (fault) => `${view.name}: ${fault}`,
+          ),
           ...(await timelineFaults(view, page, width)),
         ],
         only,

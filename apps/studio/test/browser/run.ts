@@ -25,6 +25,7 @@ import { accessibilityFlows } from "./flows/accessibility.ts";
 import { approvalFlows } from "./flows/approvals.ts";
 import { auditFlows } from "./flows/audit.ts";
 import { childFlows } from "./flows/child-agents.ts";
+import { circumstanceFlows } from "./flows/circumstances.ts";
 import { componentFlows } from "./flows/components.ts";
 import { contextFlows } from "./flows/context-window.ts";
 import { filterFlows } from "./flows/filters.ts";
@@ -62,6 +63,7 @@ const flows: readonly Flow[] = [
   ...firstStepFlows,
   ...followFlows,
   ...formattedTextFlows,
+  ...circumstanceFlows,
   ...requestFlows,
   ...idleFlows,
   ...inboxFlows,

@@ -22,9 +22,9 @@ const rounds = 5;
 /**
  * The browser calls a task of 50 ms long. The limit is lower, because computers of readers are slower than this one.
  * The size is not a budget (decision 0053): its limit finds a runtime that is imported into the page by mistake. When
- * the limit was set, the page had 353 kB, and 479 kB with a runtime.
+ * the limit was set, the page had 440 kB, of which 60 are for formulas, and a runtime adds 126.
  */
-const limits = { taskMs: 30, firstViewMs: 1000, bundleKb: 400 };
+const limits = { taskMs: 30, firstViewMs: 1000, bundleKb: 500 };
 
 /** Records when the first row of the list was painted. */
 const observer = `
@@ -180,7 +180,7 @@ type TraceEvent = {
 };
 
 /** The task of the main threads of pages that took the most processor time. */
-function longestOf(trace: string): Measured {
+export function longestOf(trace: string): Measured {
   const { traceEvents }: { readonly traceEvents: readonly TraceEvent[] } = JSON.parse(trace);
   const isMain = new Set(
     traceEvents

@@ -669,7 +669,7 @@ const contextWindow = record<ContextWindow>({
     record<TokenCount>({
       tokens: count,
       source: fc.constantFrom("counted", "estimated"),
-      by: fc.constantFrom("usage", "provider", "characters"),
+      by: fc.constantFrom("usage", "provider", "tokenizer", "characters"),
       length: count,
     }),
   ),

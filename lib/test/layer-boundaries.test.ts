@@ -49,6 +49,7 @@ beforeAll(async () => {
     "@restatedev",
     "@types",
     "eventsource-parser",
+    "gpt-tokenizer",
     "hono",
     "quickjs-emscripten-core",
     "undici-types",

@@ -102,6 +102,10 @@ const programs: { readonly [name: string]: { readonly program: string; readonly 
     program: `import { useConversation } from "everturn/react"; void useConversation;`,
     expected: /Cannot find package 'react'/,
   },
+  "gpt-tokenizer": {
+    program: `import { gptTokenizer } from "everturn/gpt-tokenizer"; await gptTokenizer()("hi");`,
+    expected: /EngineError: the package gpt-tokenizer cannot be loaded; run: npm install gpt-tokenizer/,
+  },
   "quickjs-emscripten-core": {
     program: `import { chat, engine, fake } from "everturn";
       import { quickjs } from "everturn/quickjs";

@@ -36,6 +36,7 @@ const peersOf: { readonly [entryPoint: string]: readonly string[] } = {
     "@modelcontextprotocol/server",
     "@modelcontextprotocol/server/stdio",
   ],
+  "./gpt-tokenizer": ["gpt-tokenizer"],
   "./otel": ["@opentelemetry/api"],
   "./react": ["react"],
 };

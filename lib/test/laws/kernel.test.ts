@@ -160,15 +160,21 @@ function answer(effect: Effect, what: number): EffectResponse {
         what,
       );
     }
-    case "count_tokens":
+    case "count_tokens": {
+      const counted = (tokens: number, by: "provider" | "tokenizer"): EffectResponse => ({
+        type: "tokens_counted",
+        id,
+        tokens,
+        by,
+        failure: null,
+        durationMs: 0,
+      });
+      const failure = adapterFailure("timeout");
       return pick(
-        [
-          { type: "tokens_counted", id, tokens: 10, durationMs: 0 },
-          { type: "tokens_counted", id, tokens: 1_000, durationMs: 0 },
-          { type: "count_failed", id, failure: adapterFailure("timeout"), durationMs: 0 },
-        ],
+        [counted(10, "provider"), counted(1_000, "tokenizer"), { type: "count_failed", id, failure, durationMs: 0 }],
         what,
       );
+    }
     case "call_model":
       return pick(
         [

@@ -8,7 +8,23 @@ import type { Rule, Rules } from "./option-rules.ts";
 
 import { invalidArgument } from "../model/internal.ts";
 import { modelNameShape, readOrNull } from "../model/parse/reading.ts";
-import { aBoolean, anything, aString, atLeastOne, checkOptions, numberIn, objectOf, oneOf } from "./option-rules.ts";
+import {
+  aBoolean,
+  aFunction,
+  anything,
+  aString,
+  atLeastOne,
+  checkOptions,
+  numberIn,
+  objectOf,
+  oneOf,
+} from "./option-rules.ts";
+
+/**
+ * Returns the number of tokens of a text, or a promise for it. `gptTokenizer()` of `everturn/gpt-tokenizer` is one. It
+ * is called with pieces of a request, of at most 512 characters.
+ */
+export type Tokenizer = (text: string) => number | Promise<number>;
 
 /** How old tool results are shortened. */
 export type PrunePolicy = {
@@ -61,10 +77,15 @@ export type ContextPolicy = {
   readonly maxToolResult?: number;
   /**
    * Asks the provider's endpoint that counts tokens, where an estimate does not decide whether old messages are
-   * summarized. A failed count, and one that takes longer than 10 seconds, leaves the decision to the estimate.
-   * Default: `true`, if the provider has such an endpoint (Anthropic, Gemini, OpenAI Responses).
+   * summarized. A failed count, and one that takes longer than 10 seconds, leaves the decision to `tokenizer`, or to the
+   * estimate. Default: `true`, if the provider has such an endpoint (Anthropic, Gemini, OpenAI Responses).
    */
   readonly count?: boolean;
+  /**
+   * Counts the tokens there, if the provider does not: its API has no endpoint for it, `count` is `false`, or the count
+   * has failed. Default: none, the estimate decides.
+   */
+  readonly tokenizer?: Tokenizer;
   /** `false`: old tool results are not shortened. */
   readonly prune?: PrunePolicy | false;
   /** `false`: old messages are not summarized. */
@@ -93,6 +114,7 @@ const policyRules: Rules<Omit<ContextPolicy, "prune" | "compact">> = {
   keepRecent: numberIn({ least: 0, whole: true }),
   maxToolResult: atLeastOne,
   count: aBoolean,
+  tokenizer: aFunction,
 };
 
 /** Throws `MisuseError` for a context policy with an unknown option, or a value that does not fit. */
@@ -136,6 +158,7 @@ export function contextLimits(
     keepRecent = Math.min(20_000, Math.floor(window / 4)),
     maxToolResult = window,
     count = true,
+    tokenizer,
     prune = {},
     compact = {},
   } = policy;
@@ -153,7 +176,7 @@ export function contextLimits(
     reserve,
     keepRecent,
     longestResult: maxToolResult,
-    counts: count && adapter.countTokens !== undefined,
+    counts: (count && adapter.countTokens !== undefined) || tokenizer !== undefined,
     prune: prune === false ? null : { at: Math.floor(usable * pruneAt), keep },
     compact: compact === false ? null : { ...thresholds, model: writer, instructions },
   };

@@ -5,7 +5,7 @@
 //   1. A description never contains an API key: an engine holds none, and settings that look like a credential are
 //      rejected.
 //   2. Nothing that changes what a run does is dropped. A field that is neither data nor found by a name
-//      (`toolExecutor`, `toolResultEncoder`, a catalog or a result schema of the program) is described as `"custom"`,
+//      (`toolExecutor`, `toolResultEncoder`, `tokenizer`, a catalog or a result schema of the program) is described as `"custom"`,
 //      and the registry has to pass it. Otherwise a tool executor that sandboxes tools would disappear, and the
 //      restored engine would run them unprotected.
 //   3. Functions among the options (hooks, `haltWhen`, …) cannot be described, and a description with an unknown field
@@ -14,6 +14,7 @@
 
 import type { NamedProjector } from "../kernel/internal.ts";
 import type { CallerContext, Json, JsonObject } from "../model/internal.ts";
+import type { ContextPolicy, Tokenizer } from "./context-policy.ts";
 import type { Engine, Fallback } from "./engine.ts";
 import type { Middleware } from "./middleware.ts";
 import type { Adapter, ImageAdapter } from "./model-call/adapter.ts";
@@ -56,6 +57,8 @@ export type EngineRegistry<Context extends CallerContext = CallerContext> = {
   readonly toolExecutor?: ToolExecutor;
   /** Converts tool results for the model. */
   readonly toolResultEncoder?: ToolResultEncoder;
+  /** Counts tokens for the context policy. */
+  readonly tokenizer?: Tokenizer;
   /** Limits, prices and capabilities of models. The built-in catalog needs no entry here. */
   readonly catalog?: Catalog;
   /** The schema of the value that a cell of the code protocol passes to `finish`. A JSON Schema needs no entry here. */
@@ -77,6 +80,7 @@ export function describeEngine<Context extends CallerContext>(engine: Engine<Con
     fallback,
     protocol,
     projector,
+    contextPolicy,
     toolExecutor,
     toolResultEncoder,
     catalog,
@@ -97,7 +101,12 @@ export function describeEngine<Context extends CallerContext>(engine: Engine<Con
     catalog: catalog === null ? null : catalog === builtInCatalog ? "built_in" : custom,
     protocol: describeProtocol(protocol),
     projector: projector === null ? null : identityOf(projector),
+    contextPolicy: contextPolicy === null ? null : describePolicy(contextPolicy),
   };
+}
+
+function describePolicy({ tokenizer, ...policy }: ContextPolicy): Json {
+  return plainOf("contextPolicy", tokenizer === undefined ? policy : { ...policy, tokenizer: custom });
 }
 
 function describeProtocol(protocol: EngineProtocol): Json {
@@ -198,13 +207,19 @@ export function restoreEngine(described: JsonObject, registry: EngineRegistry): 
     toolResultEncoder: registry.toolResultEncoder ?? absent("toolResultEncoder", toolResultEncoder),
     catalog: registry.catalog ?? (catalog === "built_in" ? builtInCatalog : absent("catalog", catalog)),
     protocol: restoreProtocol(protocol, registry),
-    contextPolicy: contextPolicy === null ? null : mapOf("contextPolicy", contextPolicy),
+    contextPolicy: contextPolicy === null ? null : restorePolicy(contextPolicy, registry),
     projector: projector === null ? null : findVersion("projector", registry.projectors ?? [], projector),
     context: mapOf("context", context),
     middleware: readList("middleware", middleware).map((name) =>
       find("middleware", registered, (item) => item.name, name),
     ),
   });
+}
+
+function restorePolicy(described: Json, registry: EngineRegistry): ContextPolicy {
+  const { tokenizer = null, ...policy } = mapOf("contextPolicy", described);
+  const restored = registry.tokenizer ?? absent("tokenizer", tokenizer);
+  return restored === null ? policy : { ...policy, tokenizer: restored };
 }
 
 function busyPolicyOf(described: Json): WhenBusy | null {

@@ -8,10 +8,12 @@ export { retryDelayMs } from "./retry-delay.ts";
 // history
 export { appendHistory, startHistory } from "./history/history.ts";
 export { projectSummaryRequest, summaryPrompt } from "./history/projector.ts";
+export { messageTokens, promptOf, visitTexts } from "./history/tokens.ts";
 export { historyThread } from "./history/history-thread.ts";
 export { windowUse } from "./history/window-use.ts";
 
 // machine
+export { uncounted } from "./machine/context.ts";
 export { contextLimitsShape } from "./machine/context-limits.ts";
 export type { JournalItem } from "./machine/input.ts";
 export { callAnswerShape, journalItems } from "./machine/input.ts";

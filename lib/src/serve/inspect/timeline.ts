@@ -348,7 +348,7 @@ function responseContent(response: EffectResponse): Content {
       };
     }
     case "tokens_counted":
-      return { ...noContent, kind: "count", state: "ok", text: `${response.tokens} input tokens` };
+      return { ...noContent, kind: "count", state: "ok", text: countText(response) };
     case "count_failed":
       return { ...noContent, kind: "count", state: "failed", failure: response.failure };
     case "compacted":
@@ -404,6 +404,10 @@ function responseContent(response: EffectResponse): Content {
       return { ...noContent, kind: "environment", state: "failed", failure };
     }
   }
+}
+
+function countText({ tokens, by }: Extract<EffectResponse, { readonly type: "tokens_counted" }>): string {
+  return `${tokens} input tokens${by === "provider" ? "" : ", by the tokenizer"}`;
 }
 
 type ToolOutcome = Extract<EffectResponse, { readonly type: "tool_returned" }>["outcome"];

@@ -11,7 +11,7 @@ import type { Message } from "../../model/internal.ts";
 const mediaTokens = 1_500;
 
 /** What a message costs besides its texts: role, separators, ids. */
-const messageTokens = 4;
+export const messageTokens = 4;
 
 /** The estimated tokens of a text. */
 function textTokens(text: string): number {
@@ -20,17 +20,38 @@ function textTokens(text: string): number {
   return Math.ceil((text.length - other) / 4) + other;
 }
 
+/** Calls `add` with each text of a value that is part of a prompt. Returns the tokens of what is no text. */
+export function visitTexts(value: unknown, add: (text: string) => void): number {
+  if (typeof value === "string") {
+    add(value);
+    return 0;
+  }
+  if (typeof value === "number" || typeof value === "boolean") return 1;
+  if (typeof value !== "object" || value === null) return 0;
+  if ("type" in value && (value.type === "image" || value.type === "file")) return mediaTokens;
+  const isList = Array.isArray(value);
+  let sum = 0;
+  for (const [name, item] of Object.entries(value)) {
+    if (!isList) add(name);
+    sum += visitTexts(item, add);
+  }
+  return sum;
+}
+
 const estimates = new WeakMap<object, number>();
 
 /** The estimated tokens of a message of a request. Each message is counted once. */
 export function estimateMessage(message: Message): number {
   const known = estimates.get(message);
   if (known !== undefined) return known;
-  const { content } = message;
-  const calls = message.role === "assistant" ? message.toolCalls : [];
-  const estimate = messageTokens + valueTokens(content) + valueTokens(calls);
+  const estimate = messageTokens + promptOf(message).reduce<number>((sum, part) => sum + valueTokens(part), 0);
   estimates.set(message, estimate);
   return estimate;
+}
+
+/** The parts of a message that are part of a prompt. */
+export function promptOf(message: Message): readonly unknown[] {
+  return message.role === "assistant" ? [message.content, message.toolCalls] : [message.content];
 }
 
 /** The estimated tokens of all texts in a value, cached by its identity. */
@@ -43,12 +64,9 @@ export function estimateValue(value: object): number {
 }
 
 function valueTokens(value: unknown): number {
-  if (typeof value === "string") return textTokens(value);
-  if (typeof value === "number" || typeof value === "boolean") return 1;
-  if (typeof value !== "object" || value === null) return 0;
-  if ("type" in value && (value.type === "image" || value.type === "file")) return mediaTokens;
-  const isList = Array.isArray(value);
-  let sum = 0;
-  for (const [name, item] of Object.entries(value)) sum += valueTokens(item) + (isList ? 0 : textTokens(name));
-  return sum;
+  let ofTexts = 0;
+  const others = visitTexts(value, (text) => {
+    ofTexts += textTokens(text);
+  });
+  return ofTexts + others;
 }

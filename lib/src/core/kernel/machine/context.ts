@@ -48,8 +48,10 @@ import type {
   ContextWindow,
   Failure,
   HistoryFrame,
+  Message,
   ModelName,
   ModelReply,
+  TokenCount,
 } from "../../model/internal.ts";
 import type { HistoryView } from "../history/prompt.ts";
 import type { TurnProtocol } from "../protocol/protocol.ts";
@@ -61,6 +63,7 @@ import type { AwaitingModel, Turn } from "./turn.ts";
 import { compactionItem } from "../../model/internal.ts";
 import { compactedByProvider } from "../history/compacted-by-provider.ts";
 import { estimateFrame, fittingCut, pinnedPositions, shortView, validCut, viewOf } from "../history/framed-history.ts";
+import { viewedMessages } from "../history/prompt.ts";
 import { estimateValue } from "../history/tokens.ts";
 import { estimateRange, positionBefore } from "../history/view-tokens.ts";
 import { limitsOf } from "./context-limits.ts";
@@ -84,7 +87,7 @@ const ratioFrom = 256;
 
 /**
  * The factor by which an estimate from characters may be wrong. Texts have 0.4 (Russian) to 2.3 (tables of numbers)
- * tokens for each estimated one.
+ * tokens for each estimated one (docs/decisions/0078).
  */
 const maxError = 2;
 
@@ -99,12 +102,16 @@ export function waitForModel<P extends TurnProtocol>(builder: TransitionBuilder<
 }
 
 /** `tokens_counted`: the number decides whether the request is shortened. */
-export function tokensCounted<P extends TurnProtocol>(builder: TransitionBuilder<P>, { tokens }: TokensCounted): void {
+export function tokensCounted<P extends TurnProtocol>(
+  builder: TransitionBuilder<P>,
+  { tokens, by }: TokensCounted,
+): void {
   const limits = limitsOf(builder.turn);
   const { phase, history } = builder.turn;
   if (phase.type !== "awaiting_count" || limits === null) return;
   const ratio = ratioOf(builder.turn, limits, tokens);
-  update(builder, { ratio, count: { tokens, source: "counted", by: "provider", length: history.length } });
+  const source = by === "provider" ? "counted" : "estimated";
+  update(builder, { ratio, count: { tokens, source, by, length: history.length } });
   shorten(builder, limits, phase.call);
 }
 
@@ -377,15 +384,32 @@ export function requestTokens(turn: Turn, limits: ContextLimits): number {
 /** The tokens of the request that the turn would send now: what was counted, and an estimate of the rest. */
 function measured(turn: Turn, limits: ContextLimits): { readonly counted: number; readonly estimated: number } {
   const { history, contextWindow } = turn;
-  const { count, ratio } = contextWindow;
-  // The count may be that of another model, whose provider had left out more.
-  if (count === null || count.by === "characters" || sentFrom(turn) < sentFrom(turn, null))
-    return { counted: 0, estimated: wholeEstimate(turn, limits) * ratio };
+  const { ratio } = contextWindow;
+  const count = countOf(turn);
+  if (count === null) return { counted: 0, estimated: wholeEstimate(turn, limits) * ratio };
   const view = viewOf(contextWindow, limits);
-  return {
-    counted: count.tokens,
-    estimated: estimateRange(history.entries, count.length, history.length, view) * ratio,
-  };
+  const estimated = estimateRange(history.entries, count.length, history.length, view) * ratio;
+  return { counted: count.tokens, estimated };
+}
+
+/** The count that the next request begins with; `null`: nothing of it was counted. */
+function countOf(turn: Turn): TokenCount | null {
+  const { count } = turn.contextWindow;
+  // The count may be that of another model, whose provider had left out more.
+  return count === null || count.by === "characters" || sentFrom(turn) < sentFrom(turn, null) ? null : count;
+}
+
+/**
+ * The messages of the next request that follow its newest count, and the tokens before them; `messages` `null`: nothing
+ * of the request was counted. For a tokenizer, which counts only what is new.
+ */
+export function uncounted(turn: Turn): { readonly counted: number; readonly messages: readonly Message[] | null } {
+  const limits = limitsOf(turn);
+  const count = countOf(turn);
+  if (limits === null || count === null) return { counted: 0, messages: null };
+  const { history, contextWindow } = turn;
+  const view = { ...viewOf(contextWindow, limits), from: count.length };
+  return { counted: count.tokens, messages: viewedMessages(history.entries, history.length, view) };
 }
 
 /** The estimate of a whole request, which no count has corrected. */

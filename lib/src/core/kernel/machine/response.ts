@@ -150,8 +150,12 @@ const responses = {
   /** The tokens of the next request were counted. */
   tokens_counted: {
     ...toEffect,
-    /** The input tokens of the whole request, as the provider counts them. */
+    /** The input tokens of the whole request. */
     tokens: required(count),
+    /** The provider's endpoint that counts tokens, or the tokenizer of the context policy. */
+    by: fallback(oneOf(["provider", "tokenizer"]), "provider"),
+    /** Why the provider did not count, although it was asked; otherwise `null`. */
+    failure: fallback(nullable(failureShape), null),
     ...duration,
   },
   /** The tokens of the next request could not be counted: the estimate decides. */

@@ -120,7 +120,7 @@ const executor = { name: "test", version: "1" };
 const responses: { readonly [R in ResponseType]: (id: string, tool?: string) => EffectResponse } = {
   environment_synced: (id) => ({ type: "environment_synced", id, environment: null }),
   environment_failed: (id) => ({ type: "environment_failed", id, message: "nope" }),
-  tokens_counted: (id) => ({ type: "tokens_counted", id, tokens: 100, durationMs: 0 }),
+  tokens_counted: (id) => tokensCounted(id, 100),
   count_failed: (id) => ({ type: "count_failed", id, failure: adapterFailure("timeout"), durationMs: 0 }),
   model_replied: (id) => replied(id, says("Hi.")),
   model_failed: (id) => modelFailed(id, adapterFailure("timeout")),
@@ -145,7 +145,7 @@ const responses: { readonly [R in ResponseType]: (id: string, tool?: string) => 
 /** Other responses of a type that lead to other phases. */
 const tooManyTokens = { ...noUsage, inputTokens: Number.MAX_SAFE_INTEGER };
 const others: { readonly [R in ResponseType]?: (id: string) => readonly EffectResponse[] } = {
-  tokens_counted: (id) => [{ type: "tokens_counted", id, tokens: 1_200, durationMs: 0 }],
+  tokens_counted: (id) => [tokensCounted(id, 1_200)],
   model_replied: (id) => [replied(id, { ...says("Hi."), usage: noUsage })],
   model_failed: (id) => [modelFailed(id, adapterFailure("context_length_exceeded"))],
   compacted: (id) => [
@@ -156,6 +156,10 @@ const others: { readonly [R in ResponseType]?: (id: string) => readonly EffectRe
     compactionFailed(id, adapterFailure("context_length_exceeded"), noUsage),
   ],
 };
+
+function tokensCounted(id: string, tokens: number): EffectResponse {
+  return { type: "tokens_counted", id, tokens, by: "provider", failure: null, durationMs: 0 };
+}
 
 function compactionFailed(id: string, failure: Failure, usage: Usage): EffectResponse {
   return { type: "compaction_failed", id, failure, usage, spent: usage, durationMs: 0 };

@@ -39,9 +39,9 @@ const tokenCountFields = {
   source: required(oneOf(["counted", "estimated"])),
   /**
    * What the number comes from. `usage`: the usage of a reply. `provider`: the provider's endpoint that counts tokens.
-   * `characters`: the lengths of the texts.
+   * `tokenizer`: the tokenizer of the context policy. `characters`: the lengths of the texts.
    */
-  by: fallback(oneOf(["usage", "provider", "characters"]), "usage"),
+  by: fallback(oneOf(["usage", "provider", "tokenizer", "characters"]), "usage"),
   /** The number of messages of the history at that request. */
   length: required(count),
 };

@@ -89,7 +89,7 @@ export type Plan<Context extends CallerContext = CallerContext> = RunPlan & {
 };
 
 /** The part of a plan that does not depend on the type of the caller's context. */
-export type RunPlan = Pick<Engine, "catalog" | "clock" | "middleware" | "protocol"> & {
+export type RunPlan = Pick<Engine, "catalog" | "clock" | "contextPolicy" | "middleware" | "protocol"> & {
   readonly verb: "generate" | "step" | "chat";
   readonly requestId: string;
   readonly sessionId: string | null;
@@ -176,7 +176,7 @@ export function planRun<Context extends CallerContext>(
   const isNew = details.pinned === undefined;
   const options = resolvedOptions(engine, callOptions, details.session ?? {});
   checkValues(options, isNew);
-  const { adapter, catalog, clock, middleware, protocol } = engine;
+  const { adapter, catalog, clock, contextPolicy, middleware, protocol } = engine;
   if (adapter === null) {
     throw new EngineError("missing_adapter", {
       message: "the engine has no adapter; pass one: engine({ adapter: … })",
@@ -225,6 +225,7 @@ export function planRun<Context extends CallerContext>(
     adapter,
     catalog,
     clock,
+    contextPolicy,
     middleware,
     protocol,
     fallback,

@@ -416,7 +416,10 @@ export const mutations: readonly Mutation[] = [
     source: {
       file: "durable/drive/claim-inputs.ts",
       replacements: [
-        ["claimed: found.slice(0, maxClaimedInputs), count", "claimed: found.slice(0, maxClaimedInputs).reverse(), count"],
+        [
+          "claimed: found.slice(0, maxClaimedInputs), count",
+          "claimed: found.slice(0, maxClaimedInputs).reverse(), count",
+        ],
       ],
     },
   },

@@ -40,7 +40,7 @@ export default defineConfig({
     // covered.
     coverage: {
       provider: "v8",
-      include: ["lib/src/**/*.ts", "apps/{cli,server}/src/**/*.ts"],
+      include: ["lib/src/**/*.{ts,tsx}", "apps/{cli,server}/src/**/*.ts"],
       exclude: ["**/*.test.ts", "**/*.types.ts"],
       reporter: ["text-summary", "json-summary"],
       reportOnFailure: true,

@@ -47,6 +47,7 @@ beforeAll(async () => {
     "@modelcontextprotocol",
     "@opentelemetry",
     "@restatedev",
+    "@tanstack",
     "@types",
     "eventsource-parser",
     "gpt-tokenizer",

@@ -57,7 +57,7 @@ export function exportedNames(file: string): ReadonlyMap<string, Declared> {
 
 /** The TypeScript files below lib/src, by their path from there. */
 export function sourceFiles(): readonly string[] {
-  return readdirSync(sources, { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".ts"));
+  return readdirSync(sources, { recursive: true, encoding: "utf8" }).filter((file) => /\.tsx?$/.test(file));
 }
 
 /** The files a file of lib/src imports or re-exports from, by their paths from lib/src. */

@@ -72,6 +72,8 @@ function open(input: { [name: string]: string }): Promise<RolldownBuild> {
     preserveEntrySignatures: "allow-extension",
     external: [/^node:/, ...installed.map((name) => new RegExp(`^${name}(?:/|$)`))],
     resolve: { conditionNames: ["source", "import", "node", "default"] },
+    // Of a bundled package of `everturn/react`. A page without a bundler has no `process`.
+    transform: { define: { "process.env.NODE_ENV": '"production"' } },
     onLog: (level, log) => {
       if (level === "warn") throw new Error(`rolldown: ${log.message}`);
     },

@@ -107,7 +107,7 @@ export class DeclarationFile {
 
   /** The declaration file that a relative specifier names; the specifier of a package is returned as it is. */
   addressOf(specifier: string): string {
-    return specifier.startsWith(".") ? resolve(dirname(this.path), specifier.replace(/\.ts$/, ".d.ts")) : specifier;
+    return specifier.startsWith(".") ? resolve(dirname(this.path), specifier.replace(/\.tsx?$/, ".d.ts")) : specifier;
   }
 
   notUnderstood(node: Node): Error {
@@ -152,7 +152,7 @@ export class DeclarationFile {
 
 /** The declaration file that `tsc -b` writes into `folder` for a file of `sources`. */
 export function declarationFileOf(source: string, sources: string, folder: string): string {
-  return join(folder, relative(sources, source)).replace(/\.ts$/, ".d.ts");
+  return join(folder, relative(sources, source)).replace(/\.tsx?$/, ".d.ts");
 }
 
 function nameIn(name: ModuleExportName): string {

@@ -4,8 +4,9 @@
 // The package has at most 12 MB, and complete maps do not fit (docs/decisions/0053). A map has no sources of bundled
 // packages and no segments that lead to them: users see the published code there. It has no columns of the sources: a
 // segment that continues a line of the sources is left out. The map of minified code, the page of the studio, has
-// names, files and lines of its sources, and not their text: a stack trace of the page can be read, and nobody debugs
-// the page in an application. There the library is a bundled package, whose sources are in the maps of the library.
+// names, files and lines of its sources, and not their text: a stack trace of the page can be read, and an application
+// that serves the page does not debug it. There the library is a bundled package, whose sources are in the maps of the
+// library.
 
 import type { SourceMapSegment } from "@jridgewell/sourcemap-codec";
 

@@ -5,7 +5,7 @@ import type { DeclarationFile, Declaration as Declared } from "../package/declar
 import type { Node } from "../package/syntax-nodes.ts";
 import type { Comment } from "oxc-parser";
 
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join, relative } from "node:path";
 
 import { format } from "oxfmt";
@@ -95,9 +95,10 @@ export function entryPoints(library = join(root, "lib")): readonly EntryPoint[] 
 
 /** The source file of a declaration, relative to the repository. */
 export function sourceOf({ file }: Declaration): string {
-  return relative(root, file.path)
+  const source = relative(root, file.path)
     .replace("lib/build/", "lib/src/")
     .replace(/\.d\.ts$/, ".ts");
+  return existsSync(join(root, source)) ? source : `${source}x`;
 }
 
 /** The declaration without its comments and private members, `export` and `declare`, formatted like the sources. */

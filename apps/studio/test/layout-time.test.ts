@@ -1,8 +1,8 @@
-// The processor time of the layout of a long turn. Here and not beside layout.ts, because it needs the types of Node.
+// The processor time of the layout of a long turn.
 
 import { expect, test } from "vitest";
 
-import { criticalPath, layoutOf } from "../src/timeline/layout.ts";
+import { criticalPath, layoutOf } from "../../../lib/src/serve/react/timeline/layout.ts";
 import { longTurn } from "./turn-fixture.ts";
 
 test("the layout of 1,000 steps takes less than 20 ms of processor time", () => {

@@ -7,8 +7,8 @@ import { inspection } from "everturn/http";
 import { memoryStorage, runtime } from "everturn/runtime";
 import { beforeAll, describe, expect, test } from "vitest";
 
+import { layoutOf } from "../../../lib/src/serve/react/timeline/layout.ts";
 import { readReplayFile, ReplayFileError } from "../src/replay/record.ts";
-import { layoutOf } from "../src/timeline/layout.ts";
 import { conversationAt } from "../src/timeline/state-at.ts";
 
 const call = (id: string, name: string) => ({ type: "tool_call", id, name, arguments: { order: 1042 } }) as const;

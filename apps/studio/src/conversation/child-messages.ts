@@ -7,10 +7,11 @@ import type { EffectDetail, TimelineEffect } from "everturn/advanced";
 import type { Inspector } from "everturn/client";
 
 import { parse } from "everturn";
+import { effectRequest } from "everturn/advanced";
+import { readTimeline } from "everturn/client";
 
-import { field, isReply, requestOf } from "../inspector/effect-parts.ts";
+import { field, isReply } from "../inspector/effect-parts.ts";
 import { isObject } from "../parts/json.ts";
-import { readTimeline } from "../timeline/turn-data.ts";
 import { isInnerTurn } from "../timeline/turns.ts";
 import { callTimes } from "./use-selection.ts";
 
@@ -61,7 +62,7 @@ export async function readTranscript(
     { length: Number(turnId.slice(end + 1)) + 1 },
     (_, index) => `${turnId.slice(0, end)}/${index}`,
   );
-  const timelines = await Promise.all(turnIds.map(async (id) => readTimeline(inspector, sessionId, id, null)));
+  const timelines = await Promise.all(turnIds.map(async (id) => readTimeline(inspector, sessionId, id)));
   const rows = timelines.flatMap(({ turn, effects }) =>
     effects.filter(isShown).map((effect) => ({ turnId: turn.turnId, effect })),
   );
@@ -127,7 +128,7 @@ function toolMessageOf(response: Json, toolCallId: string | null): Json {
 /** Finds the call in which a child ran, and its arguments. */
 async function readCall(inspector: Inspector, sessionId: string, turnId: string): Promise<Transcript["call"]> {
   const parent = parentTurn(turnId);
-  const { effects, open } = await readTimeline(inspector, sessionId, parent, null);
+  const { effects, open } = await readTimeline(inspector, sessionId, parent);
   const hasChild = ({ children }: Pick<TimelineEffect, "children">): boolean =>
     children.some((child) => child.turnId === turnId);
   const running = open.find(hasChild);
@@ -141,7 +142,7 @@ async function readCall(inspector: Inspector, sessionId: string, turnId: string)
   const effect = effects.find(hasChild);
   if (effect === undefined) return null;
   const detail = await inspector.effect(sessionId, parent, effect.ordinal);
-  const request = requestOf(detail);
+  const request = effectRequest(detail);
   const { ordinal, name } = effect;
   return { turnId: parent, ordinal, name: name ?? "tool", arguments: field(request, "arguments") ?? request };
 }

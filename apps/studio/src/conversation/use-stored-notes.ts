@@ -9,10 +9,10 @@ import type { TurnSummaryView } from "everturn/advanced";
 import type { TurnTimeline } from "everturn/client";
 
 import { toolResult } from "everturn";
+import { readTimeline } from "everturn/client";
 import { useEffect, useMemo, useState } from "react";
 
 import { useConnection } from "../data/connection.tsx";
-import { readTimeline } from "../timeline/turn-data.ts";
 import { nextIndex } from "./session-store.ts";
 import { storedNotes } from "./stored-notes.ts";
 
@@ -112,7 +112,7 @@ function useEndedTimelines(sessionId: string, turns: readonly TurnSummaryView[])
       for (const turnId of names.split("\n")) {
         if (turnId === "" || reading.isOver || timelines.some(({ turn }) => turn.turnId === turnId)) continue;
         // Notes are an addition: a timeline that cannot be read is tried again when its turn comes into view again.
-        const timeline = await readTimeline(inspector, sessionId, turnId, null).catch(() => null);
+        const timeline = await readTimeline(inspector, sessionId, turnId).catch(() => null);
         if (timeline !== null && !reading.isOver) setTimelines((known) => [...known, timeline]);
       }
     };

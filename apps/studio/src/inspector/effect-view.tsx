@@ -5,6 +5,8 @@ import type { ServerView } from "everturn/client";
 import type { ReactNode } from "react";
 
 import { Tabs } from "@base-ui/react/tabs";
+import { effectRequest, effectResponse } from "everturn/advanced";
+import { usageTexts } from "everturn/react";
 
 import { dateTime, duration } from "../parts/format.ts";
 import { jsonText } from "../parts/take-out.ts";
@@ -13,10 +15,10 @@ import { sessionRoute } from "../route.ts";
 import { Link } from "../shell/link.tsx";
 import { CopyButton } from "../text/copy-button.tsx";
 import { crashDuring, crashSentence } from "./crash-sentence.ts";
-import { journalOf, requestOf, responseOf, tagOf } from "./effect-parts.ts";
+import { journalOf, tagOf } from "./effect-parts.ts";
 import { JsonTree } from "./json-tree.tsx";
 import { FailureView, Tile } from "./parts.tsx";
-import { inputName, inputText, outputName, outputText } from "./usage-text.ts";
+import { inputName, outputName } from "./usage-text.ts";
 
 export function EffectView({
   effect,
@@ -89,7 +91,7 @@ export function EffectView({
             <Stored
               detail={detail}
               error={detailError}
-              render={(row) => <JsonTree label="Request" value={requestOf(row)} />}
+              render={(row) => <JsonTree label="Request" value={effectRequest(row)} />}
             />
           )}
         </Tabs.Panel>
@@ -97,7 +99,7 @@ export function EffectView({
           <Stored
             detail={detail}
             error={detailError}
-            render={(row) => <JsonTree label="Response" value={responseOf(row)} />}
+            render={(row) => <JsonTree label="Response" value={effectResponse(row)} />}
           />
         </Tabs.Panel>
         <Tabs.Panel value="attempts">
@@ -160,8 +162,8 @@ function Tiles({ effect, turn }: { readonly effect: TimelineEffect; readonly tur
       {!isModel && <Tile name="started after">{startedAt === null ? "–" : duration(startedAt - turn.acceptedAt)}</Tile>}
       {(isModel || kind === "compaction") && (
         <>
-          <Tile name={inputName(usage)}>{inputText(usage)}</Tile>
-          <Tile name={outputName(usage)}>{outputText(usage)}</Tile>
+          <Tile name={inputName(usage)}>{usageTexts(usage).input}</Tile>
+          <Tile name={outputName(usage)}>{usageTexts(usage).output}</Tile>
         </>
       )}
       <Tile name="process">

@@ -2,6 +2,8 @@ import type { Json } from "everturn";
 import type { EffectDetail } from "everturn/advanced";
 
 import { user } from "everturn";
+import { effectRequest, effectResponse } from "everturn/advanced";
+import { usageTexts } from "everturn/react";
 import { createElement } from "react";
 import { renderToStaticMarkup } from "react-dom/server";
 import { describe, expect, test } from "vitest";
@@ -9,10 +11,10 @@ import { describe, expect, test } from "vitest";
 import { supportCase, usageFixture } from "../../test/turn-fixture.ts";
 import { curlOf, curlOfUserMessage } from "../parts/take-out.ts";
 import { takeTenant } from "../route.ts";
-import { journalOf, requestOf, responseOf } from "./effect-parts.ts";
+import { journalOf } from "./effect-parts.ts";
 import { EffectView } from "./effect-view.tsx";
 import { JsonTree } from "./json-tree.tsx";
-import { inputName, inputText, outputName, outputText } from "./usage-text.ts";
+import { inputName, outputName } from "./usage-text.ts";
 
 const htmlOf = (value: Json): string => renderToStaticMarkup(createElement(JsonTree, { value, label: "Value" }));
 
@@ -64,15 +66,17 @@ describe("the tree of a JSON value", () => {
 });
 
 test("takes the request, the response and the row apart", () => {
-  expect(requestOf(detail)).toMatchObject({ name: "find_order" });
-  expect(responseOf(detail)).toEqual({ type: "success", value: { paid: 189 } });
+  expect(effectRequest(detail)).toMatchObject({ name: "find_order" });
+  expect(effectResponse(detail)).toEqual({ type: "success", value: { paid: 189 } });
   expect(journalOf(detail)).toMatchObject({ ordinal: 3, outcome: "tool_returned", records: ["started"] });
 });
 
 test("shows the body that was sent to the provider if it was logged", () => {
   const response = { type: "model_replied", requestBody: '{"model":"m"}', reply: { outputText: "hi" } };
-  expect(requestOf({ ...detail, item: { type: "response", response } })).toEqual({ model: "m" });
-  expect(requestOf({ ...detail, item: { type: "response", response: { ...response, requestBody: "{" } } })).toBe("{");
+  expect(effectRequest({ ...detail, item: { type: "response", response } })).toEqual({ model: "m" });
+  expect(effectRequest({ ...detail, item: { type: "response", response: { ...response, requestBody: "{" } } })).toBe(
+    "{",
+  );
 });
 
 test("a curl command sends a user message again, with its files", () => {
@@ -96,11 +100,8 @@ test("a curl command names the variable of the token, and quotes what a shell wo
 });
 
 test("numbers of a call have units, and unknown ones are a dash", () => {
-  expect([inputText(usageFixture(1842, 1676, 58, 0.0042)), outputText(usageFixture(1842, 1676, 58, 0.0042))]).toEqual([
-    "1,842 · 91 %",
-    "58 · $0.0042",
-  ]);
-  expect([inputText(null), outputText(null)]).toEqual(["–", "–"]);
+  expect(usageTexts(usageFixture(1842, 1676, 58, 0.0042))).toEqual({ input: "1,842 · 91 %", output: "58 · $0.0042" });
+  expect(usageTexts(null)).toEqual({ input: "–", output: "–" });
 });
 
 test("the name of a number says only what is known", () => {

@@ -1,7 +1,7 @@
 // An effect that is being performed: it has no row of the journal yet.
 
-import type { OpenEffect } from "../timeline/layout.ts";
 import type { ServerView } from "everturn/client";
+import type { OpenEffect } from "everturn/react";
 import type { ReactNode } from "react";
 
 import { visibleName } from "../parts/text.ts";

@@ -3,14 +3,15 @@
 import type { TurnTimeline } from "everturn/client";
 import type { ReactNode } from "react";
 
+import { summarizeTimeline, usageTexts } from "everturn/react";
+
 import { count, dateTime, duration } from "../parts/format.ts";
 import { jsonText } from "../parts/take-out.ts";
 import { visibleName } from "../parts/text.ts";
 import { CopyButton } from "../text/copy-button.tsx";
-import { layoutOf } from "../timeline/layout.ts";
 import { isInnerTurn, turnStatus } from "../timeline/turns.ts";
 import { FailureView, Tile } from "./parts.tsx";
-import { inputName, inputText, outputName, outputText } from "./usage-text.ts";
+import { inputName, outputName } from "./usage-text.ts";
 
 export function TurnView({
   name,
@@ -27,7 +28,7 @@ export function TurnView({
   readonly actions: ReactNode;
 }): ReactNode {
   const { turn, claims } = timeline;
-  const { totals, crashes } = layoutOf(timeline, { nextTurnAt });
+  const { totals, crashes } = summarizeTimeline(timeline, { nextTurnAt });
   const { text, className } = turnStatus(turn);
   const failure = turn.failure ?? turnFailure(timeline);
   const { inputTokens, outputTokens, cost: totalCost } = totals;
@@ -48,8 +49,8 @@ export function TurnView({
             {duration(totals.activeMs)} · {duration(totals.lostMs)}
           </Tile>
         )}
-        <Tile name={inputName(usage)}>{inputText(usage)}</Tile>
-        <Tile name={outputName(usage)}>{outputText(usage)}</Tile>
+        <Tile name={inputName(usage)}>{usageTexts(usage).input}</Tile>
+        <Tile name={outputName(usage)}>{usageTexts(usage).output}</Tile>
         <Tile name="steps · commits">
           {count(totals.steps)} · {count(totals.commits)}
         </Tile>

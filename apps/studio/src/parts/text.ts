@@ -5,18 +5,7 @@ import type { Json } from "everturn";
 
 import { visibleText } from "everturn";
 
-/**
- * Control characters, line separators, and the marks that change the direction of text (bidirectional overrides and
- * isolates).
- */
-const invisible = /[\p{Cc}\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/gu;
-
-/** A name on one line. Control characters are escaped as `\u202e`, and line breaks and tabs become spaces. */
-export function visibleName(name: string): string {
-  return name
-    .replace(/\s*[\n\r\t]\s*/g, " ")
-    .replace(invisible, (character) => `\\u${(character.codePointAt(0) ?? 0).toString(16).padStart(4, "0")}`);
-}
+export { visibleName } from "everturn/react";
 
 /**
  * A name on one line, exactly: line feeds and tabs are shown as code points too. For names that a person reads before a

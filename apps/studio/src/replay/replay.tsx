@@ -4,13 +4,14 @@
 import type { ReplayFile } from "./record.ts";
 import type { DragEvent, ReactNode } from "react";
 
+import { Timeline } from "everturn/react";
 import { useCallback, useMemo, useRef, useState } from "react";
 
 import { EffectView } from "../inspector/effect-view.tsx";
 import { TurnView } from "../inspector/turn-view.tsx";
 import { visibleName } from "../parts/text.ts";
 import { conversationAt } from "../timeline/state-at.ts";
-import { TimelineView } from "../timeline/timeline-view.tsx";
+import { useScrubKeys } from "../timeline/use-scrub-keys.ts";
 import { maxFileBytes, readReplayFile, ReplayFileError } from "./record.ts";
 import { ReplayMessages } from "./replay-messages.tsx";
 import "../inspector/inspector.css";
@@ -126,6 +127,7 @@ function Shown({
     () => (at === null ? null : conversationAt(timeline, messages.slice(timeline.turn.base), at)),
     [timeline, messages, at],
   );
+  useScrubKeys(timeline, at, setAt);
   const effect = timeline.effects.find(({ ordinal }) => ordinal === selected) ?? null;
   return (
     <>
@@ -162,13 +164,9 @@ function Shown({
         )}
       </aside>
       <section className="replay-timeline" aria-label="Timeline">
-        <TimelineView
+        <Timeline
           timeline={timeline}
-          open={[]}
-          clockOffset={0}
           nextTurnAt={timeline.now}
-          heading={<b>Turn</b>}
-          label="Effects of the turn"
           selected={selected}
           at={at}
           onSelect={setSelected}

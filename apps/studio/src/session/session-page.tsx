@@ -23,7 +23,7 @@ import { clearSelection } from "../selection.ts";
 import { ErrorBoundary } from "../shell/error-boundary.tsx";
 import { useShortcuts } from "../shell/keyboard.ts";
 import { Resizer, togglePane, usePane } from "../shell/panes.tsx";
-import { Timeline } from "../timeline/timeline.tsx";
+import { SessionTimeline } from "../timeline/timeline.tsx";
 import { isInnerTurn } from "../timeline/turns.ts";
 import { SessionBar } from "./session-bar.tsx";
 
@@ -98,7 +98,7 @@ function SessionPanes({ route }: { readonly route: SessionRoute }): ReactNode {
         <section className="timeline-pane" aria-label="Timeline">
           <Resizer pane="timeline" side="below" label="Height of the timeline" />
           <ErrorBoundary>
-            <Timeline sessionId={sessionId} turnId={turnId} />
+            <SessionTimeline sessionId={sessionId} turnId={turnId} />
           </ErrorBoundary>
         </section>
       )}

@@ -5,7 +5,7 @@ import { describe, expect, test } from "vitest";
 
 import { acceptedAt, effectOf, timelineOf, turnOf } from "../../test/turn-fixture.ts";
 import { seenEvent } from "../data/session-events.ts";
-import { noOpenEffects, openEffects, withEvents, withTimeline } from "./live.ts";
+import { noOpenEffects, liveEffects, withEvents, withTimeline } from "./live.ts";
 
 const eventOf = (event: RuntimeEvent["event"]): RuntimeEvent => ({
   cursor: "c",
@@ -46,28 +46,28 @@ const checkpoint = effectOf(3, "checkpoint", 0, [900, 905]);
 
 describe("effects that are being performed", () => {
   test("a running turn calls the model before any content has arrived", () => {
-    expect(openEffects(noOpenEffects, timelineOf([model, checkpoint]))).toMatchObject([
+    expect(liveEffects(noOpenEffects, timelineOf([model, checkpoint]))).toMatchObject([
       { kind: "model", step: 1, startedAt: acceptedAt + 905, firstAt: null },
     ]);
   });
 
   test("the first content has the time of its arrival", () => {
     const live = liveAfter([[text], acceptedAt + 1200]);
-    expect(openEffects(live, timelineOf([model, checkpoint]))).toMatchObject([
+    expect(liveEffects(live, timelineOf([model, checkpoint]))).toMatchObject([
       { kind: "model", startedAt: acceptedAt + 905, firstAt: acceptedAt + 1200 },
     ]);
   });
 
   test("tools run until their row is read", () => {
     const live = liveAfter([[started("c1"), started("c2")], acceptedAt + 510]);
-    expect(openEffects(live, timelineOf([model])).map(({ id }) => id)).toEqual(["c1", "c2"]);
+    expect(liveEffects(live, timelineOf([model])).map(({ id }) => id)).toEqual(["c1", "c2"]);
     const read = timelineOf([model, effectOf(2, "tool", 0, [510, 800], { name: "look", toolCallId: "c1" })]);
-    expect(openEffects(withTimeline(live, read, live), read).map(({ id }) => id)).toEqual(["c2"]);
+    expect(liveEffects(withTimeline(live, read, live), read).map(({ id }) => id)).toEqual(["c2"]);
   });
 
   test("after a reload, tools that ended are left out and others begin after the newest row", () => {
     const live = liveAfter([[begins, started("c1"), completed("c1"), started("c2")], acceptedAt + 9000]);
-    expect(openEffects(live, timelineOf([model]))).toMatchObject([{ id: "c2", startedAt: acceptedAt + 500 }]);
+    expect(liveEffects(live, timelineOf([model]))).toMatchObject([{ id: "c2", startedAt: acceptedAt + 500 }]);
   });
 
   test("a reset discards the attempt, and the end of the turn everything", () => {
@@ -76,7 +76,7 @@ describe("effects that are being performed", () => {
     const reset = eventOf({ type: "step_reset", reason: "recovery", withdrawn: [], effectId: null, attempt: null });
     const after = liveAfter(before, [[reset], acceptedAt + 700]);
     expect(
-      openEffects(after, timelineOf([model, checkpoint])).map(({ id, discarded }) => [id, discarded?.reason]),
+      liveEffects(after, timelineOf([model, checkpoint])).map(({ id, discarded }) => [id, discarded?.reason]),
     ).toEqual([
       ["lost:c1", "crash"],
       ["lost:model", "crash"],
@@ -85,10 +85,10 @@ describe("effects that are being performed", () => {
     const read = timelineOf([model, checkpoint, effectOf(4, "model", 1, [910, 1500])]);
     expect(withTimeline(after, read, after).reset).toBeNull();
     const ended = timelineOf([model], { turn: turnOf({ status: "ended" }) });
-    expect(openEffects(withTimeline(live, ended, live), ended)).toEqual([]);
+    expect(liveEffects(withTimeline(live, ended, live), ended)).toEqual([]);
   });
 
   test("a queued turn performs nothing", () => {
-    expect(openEffects(noOpenEffects, timelineOf([], { turn: turnOf({ status: "queued" }), claims: [] }))).toEqual([]);
+    expect(liveEffects(noOpenEffects, timelineOf([], { turn: turnOf({ status: "queued" }), claims: [] }))).toEqual([]);
   });
 });

@@ -2,9 +2,9 @@
 // commit; until then the timeline draws these.
 
 import type { SeenEvent } from "../data/session-events.ts";
-import type { OpenEffect } from "./layout.ts";
 import type { TurnCall } from "everturn/advanced";
 import type { TurnTimeline } from "everturn/client";
+import type { OpenEffect } from "everturn/react";
 
 /**
  * A model call or a tool that is being performed. `startedAt: null`: before the first event that was received; then it
@@ -109,7 +109,7 @@ export function withTimeline(live: LiveEffects, timeline: TurnTimeline, atStart:
  * The effects to draw. A running turn without events of an effect calls the model: it has sent the request, and no
  * content has arrived.
  */
-export function openEffects(
+export function liveEffects(
   { model, compaction, tools, reset }: LiveEffects,
   timeline: TurnTimeline,
 ): readonly OpenEffect[] {
@@ -135,26 +135,6 @@ export function openEffects(
   if (model === null && !waitsForContent) return [...lost, ...open];
   const call = { id: "model", kind: "model", name: "model", step: modelStep, discarded: null } as const;
   return [...lost, ...open, { ...call, startedAt: model?.startedAt ?? begun, firstAt: model?.firstAt ?? null }];
-}
-
-/**
- * The effects that a child turn performs. A child has no events, so its rows say it: the calls of the newest reply that
- * have no row, otherwise a model call. They began when the newest row was recorded.
- */
-export function openEffectsOfChild(timeline: TurnTimeline): readonly OpenEffect[] {
-  const { turn, effects, open } = timeline;
-  if (turn.status !== "running") return [];
-  const last = effects.at(-1);
-  const startedAt = lastEnd(timeline) ?? turn.acceptedAt;
-  const common = { startedAt, firstAt: null, discarded: null } as const;
-  if (open.length > 0) {
-    const step = last?.step ?? 0;
-    return open.map(({ toolCallId, name }) => ({ ...common, id: toolCallId ?? name, kind: "tool", name, step }));
-  }
-  // After a reply without calls the turn ends.
-  if (last?.kind === "model") return [];
-  const step = effects.filter(({ kind, state }) => kind === "model" && state !== "superseded").length;
-  return [{ ...common, id: "model", kind: "model", name: "model", step }];
 }
 
 /** What a reset has discarded. Without events of it, the process died before any content of a reply had arrived. */

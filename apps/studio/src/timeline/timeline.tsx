@@ -1,28 +1,28 @@
 // The timeline of a turn of a session, with the switcher between turns.
 
 import type { SessionRoute } from "../route.ts";
-import type { LoadDetail } from "./hover-card.tsx";
 import type { ShownTurn, Turns } from "./turns.ts";
 import type { ReactNode } from "react";
 
 import { Menu } from "@base-ui/react/menu";
+import { Timeline } from "everturn/react";
 import { useCallback } from "react";
 
 import { useConnection } from "../data/connection.tsx";
 import { ago } from "../parts/format.ts";
 import { navigate, sessionRoute, useRoute } from "../route.ts";
 import { selectEffect } from "../selection.ts";
-import { outermostTurn } from "./nested.ts";
-import { TimelineView } from "./timeline-view.tsx";
 import { useTurnData } from "./turn-data.ts";
-import { isInnerTurn, shownTurn, turnName, turnStatus, useTurns } from "./turns.ts";
+import { isInnerTurn, outermostTurn, shownTurn, turnName, turnStatus, useTurns } from "./turns.ts";
 import { useChildren } from "./use-children.ts";
+import { useScrubKeys } from "./use-scrub-keys.ts";
+import "./timeline.css";
 
 /**
  * The timeline of a turn with its child agents; `turnId: null`: of the newest turn. For a child turn it is that of the
  * turn in which it ran.
  */
-export function Timeline({
+export function SessionTimeline({
   sessionId,
   turnId,
 }: {
@@ -36,19 +36,24 @@ export function Timeline({
   const shown = shownTurn(turns, turnId === null ? null : outermostTurn(turnId));
   const { timeline, open, clockOffset, error } = useTurnData(sessionId, shown.turnId);
   const shownId = shown.turnId;
-  const load = useCallback<LoadDetail>(
-    async (ordinal, signal, ofChild) => inspector.effect(sessionId, ofChild ?? shownId ?? "", ordinal, { signal }),
+  const load = useCallback(
+    async (ordinal: number, signal: AbortSignal, ofChild: string | null) =>
+      inspector.effect(sessionId, ofChild ?? shownId ?? "", ordinal, { signal }),
     [inspector, sessionId, shownId],
   );
   const children = useChildren(sessionId, timeline, child);
   const problem = error ?? turns.error;
+  const scrub = (at: number | null): void => {
+    if (timeline !== null) navigate({ ...route, turnId: timeline.turn.turnId, at }, { replace: true });
+  };
+  useScrubKeys(timeline, route.at, scrub);
   if (timeline === null) {
     return (
-      <div className="tl">
-        <div className="tl-head">
+      <div className="everturn-timeline">
+        <div className="everturn-tl-head">
           <b>{shownId === null ? "Timeline" : turnName(shown)}</b>
         </div>
-        <p className="tl-empty" role="status">
+        <p className="everturn-tl-empty" role="status">
           {problem !== null
             ? `The timeline cannot be read: ${problem.message}`
             : shownId === null && !turns.isLoading
@@ -59,19 +64,19 @@ export function Timeline({
     );
   }
   return (
-    <TimelineView
+    <Timeline
       timeline={timeline}
       open={open}
       clockOffset={clockOffset}
       nextTurnAt={shown.nextTurnAt}
       heading={<TurnSwitcher shown={shown} turns={turns} route={route} />}
       label={`Effects of ${turnName(shown).toLowerCase()}`}
-      children={children}
+      childTurns={children}
       selected={route.effect}
       selectedTurn={child}
       at={route.at}
       onSelect={(ordinal, ofChild) => selectEffect(route, ofChild ?? timeline.turn.turnId, ordinal)}
-      onScrub={(at) => navigate({ ...route, turnId: timeline.turn.turnId, at }, { replace: true })}
+      onScrub={scrub}
       load={load}
     />
   );

@@ -7,15 +7,16 @@
 // no events: while one runs, its rows and those of the turn around it are read every second.
 
 import type { SeenEvent } from "../data/session-events.ts";
-import type { OpenEffect } from "./layout.ts";
-import type { TimelineEffect } from "everturn/advanced";
 import type { Inspector, TurnTimeline } from "everturn/client";
+import type { OpenEffect } from "everturn/react";
 
+import { readTimeline } from "everturn/client";
+import { openEffects } from "everturn/react";
 import { useCallback, useSyncExternalStore } from "react";
 
 import { useConnection } from "../data/connection.tsx";
 import { listenToSession } from "../data/session-events.ts";
-import { noOpenEffects, openEffects, openEffectsOfChild, withEvents, withTimeline } from "./live.ts";
+import { liveEffects, noOpenEffects, withEvents, withTimeline } from "./live.ts";
 import { isInnerTurn } from "./turns.ts";
 
 /** What is known about a turn. */
@@ -35,7 +36,6 @@ const minIntervalMs = 500;
 const idleIntervalMs = 3000;
 /** The time between two reads while a child agent runs. */
 const childIntervalMs = 1000;
-const pageSize = 500;
 
 export type TurnReader = {
   readonly subscribe: (changed: () => void) => () => void;
@@ -89,7 +89,7 @@ function createReader(inspector: Inspector, sessionId: string, turnId: string): 
   const isActive = (): boolean => listeners.size > 0;
   const isChild = isInnerTurn(turnId);
   const openOf = (timeline: TurnTimeline): readonly OpenEffect[] =>
-    isChild ? openEffectsOfChild(timeline) : openEffects(live, timeline);
+    isChild ? openEffects(timeline) : liveEffects(live, timeline);
 
   const read = async (): Promise<void> => {
     isReading = true;
@@ -99,7 +99,7 @@ function createReader(inspector: Inspector, sessionId: string, turnId: string): 
     readsAll = false;
     const liveAtStart = live;
     try {
-      const timeline = await readTimeline(inspector, sessionId, turnId, before);
+      const timeline = await readTimeline(inspector, sessionId, turnId, { before });
       live = withTimeline(live, timeline, liveAtStart);
       const clockOffset = timeline.now - Date.now();
       publish({ timeline, open: openOf(timeline), clockOffset, error: null });
@@ -159,29 +159,4 @@ function createReader(inspector: Inspector, sessionId: string, turnId: string): 
       };
     },
   };
-}
-
-/** Reads the pages of a timeline after the rows of `before`; `null`: all pages. */
-export async function readTimeline(
-  inspector: Inspector,
-  sessionId: string,
-  turnId: string,
-  before: TurnTimeline | null,
-): Promise<TurnTimeline> {
-  const effects: TimelineEffect[] = [...(before?.effects ?? [])];
-  // A page has the claims of the processes whose rows are in it.
-  const claims = new Map((before?.claims ?? []).map((claim) => [claim.epoch, claim]));
-  let after = effects.at(-1)?.ordinal ?? null;
-  for (;;) {
-    // Each page names the row after which the next one begins.
-    const page = await inspector.timeline(sessionId, turnId, { limit: pageSize, ...(after === null ? {} : { after }) });
-    effects.push(...page.effects);
-    for (const claim of page.claims) claims.set(claim.epoch, claim);
-    if (page.next === null) {
-      const recorded = new Set(effects.map(({ effectId }) => effectId));
-      const open = page.open.filter(({ effectId }) => !recorded.has(effectId));
-      return { ...page, effects, open, claims: [...claims.values()].toSorted((a, b) => a.epoch - b.epoch) };
-    }
-    after = page.next;
-  }
 }

@@ -3,7 +3,7 @@ import type { TurnSummaryView } from "everturn/advanced";
 import { expect, test } from "vitest";
 
 import { supportCase, turnOf } from "../../test/turn-fixture.ts";
-import { shownTurn, turnName, turnStatus } from "./turns.ts";
+import { outermostTurn, shownTurn, turnName, turnStatus } from "./turns.ts";
 
 const turns = [
   turnOf({ turnId: "t3", acceptedAt: 3000 }),
@@ -23,7 +23,9 @@ test("does not number turns while older ones are not read", () => {
 });
 
 test("names a turn inside of a tool call", () => {
-  expect(turnName(shownTurn({ turns, hasMore: false }, "t3/0/tool/c1/child/research/1"))).toBe("Child agent");
+  const inner = "t3/0/tool/c1/child/research/1";
+  expect(turnName(shownTurn({ turns, hasMore: false }, inner))).toBe("Child agent");
+  expect(outermostTurn(inner)).toBe("t3");
 });
 
 test("shows a turn that the list does not have yet", () => {

@@ -97,6 +97,12 @@ export function isInnerTurn(turnId: string): boolean {
   return turnId.includes("/");
 }
 
+/** The id of the turn that a turn runs in, at the outermost; the turn itself if it is no child. */
+export function outermostTurn(turnId: string): string {
+  const end = turnId.indexOf("/");
+  return end === -1 ? turnId : turnId.slice(0, end);
+}
+
 /**
  * The name of a turn in headings: its number, or the beginning of its id. A turn inside of a tool call has the id of
  * that call in its own.

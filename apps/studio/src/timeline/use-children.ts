@@ -1,7 +1,6 @@
 // The timelines of the child turns of a turn, for the nested lanes, also while they run. Only the first children are read;
 // the others have links in the inspector.
 
-import type { ChildTimelines } from "./nested.ts";
 import type { TurnTimeline } from "everturn/client";
 
 import { useEffect, useState } from "react";
@@ -12,6 +11,9 @@ import { readerOf } from "./turn-data.ts";
 /** How many child turns are shown below one turn, and how deep. */
 const maxChildren = 20;
 const maxDepth = 3;
+
+/** Timelines of child turns, by the id of the turn. */
+type ChildTimelines = ReadonlyMap<string, TurnTimeline>;
 
 const none: ChildTimelines = new Map();
 

@@ -259,7 +259,7 @@ export const commonFlows: readonly Flow[] = [
       const whole = await text(talk(page));
       check(occurrences(whole, "Thank you to the 14 people") === 1, "the reply is shown twice");
       check(/died|crash|took over|continued/.test(whole), `nothing says that a process died: ${whole}`);
-      await page.locator(".tl-crash, [class*='crash']").first().waitFor();
+      await page.locator(".everturn-tl-crash, [class*='crash']").first().waitFor();
     },
   },
   {

@@ -39,7 +39,7 @@ const observer = `
 /** Where the list, the conversation and the timeline are. */
 const places = `JSON.stringify([
   ...[...document.querySelectorAll(".list-scroll, .talk")].map(({ scrollTop }) => scrollTop),
-  ...[...document.querySelectorAll(".timeline-pane .tl-bar")].map(({ id, style }) => id + style.transform),
+  ...[...document.querySelectorAll(".timeline-pane .everturn-tl-bar")].map(({ id, style }) => id + style.transform),
 ])`;
 
 type Scrolled = { readonly name: string; readonly path: string; readonly scroll: (page: Page) => Promise<void> };

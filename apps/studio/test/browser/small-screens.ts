@@ -104,13 +104,13 @@ async function timelineFaults({ name }: View, page: Page, width: number): Promis
 /** Where the bars are. */
 async function bars(page: Page): Promise<string> {
   return page.evaluate<string>(
-    `JSON.stringify([...document.querySelectorAll(".timeline-pane .tl-bar")].map(({ id, style }) => [id, style.transform, style.width]))`,
+    `JSON.stringify([...document.querySelectorAll(".timeline-pane .everturn-tl-bar")].map(({ id, style }) => [id, style.transform, style.width]))`,
   );
 }
 
 /** Zooms the timeline with two fingers and pans it with one. Rejects if the bars do not move. */
 async function zoomWithFingers(page: Page): Promise<void> {
-  const box = await page.locator(".timeline-pane .tl-lanes").boundingBox();
+  const box = await page.locator(".timeline-pane .everturn-tl-lanes").boundingBox();
   check(box !== null, "the timeline has no lanes");
   if (box === null) return;
   const cdp = await page.context().newCDPSession(page);

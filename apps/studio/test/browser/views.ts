@@ -239,8 +239,8 @@ export async function prepareViews(part: string): Promise<Views> {
       path: session("approval"),
       prepare: async (page) => {
         await bars(page);
-        await page.locator(".tl-bar.model").first().hover();
-        await page.locator(".tl-card").waitFor();
+        await page.locator(".everturn-tl-bar[data-kind='model']").first().hover();
+        await page.locator(".everturn-tl-card").waitFor();
       },
     },
     {
@@ -258,7 +258,7 @@ export async function prepareViews(part: string): Promise<Views> {
       prepare: async (page) => {
         await bars(page);
         await page.getByRole("button", { name: "rows" }).click();
-        await page.locator(".tl-row").first().waitFor();
+        await page.locator(".everturn-tl-row").first().waitFor();
       },
     },
     {

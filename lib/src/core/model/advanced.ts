@@ -93,6 +93,7 @@ export { jsonSchema, request } from "./call/request.ts";
 export { chatResult, isHalted, stepResult } from "./turn/run-results.ts";
 export { TurnView } from "./turn/turn-view.ts";
 export { storedVersion } from "./parse/serialize.ts";
+export { effectRequest, effectResponse } from "./session/effect-detail.ts";
 export { appendToolResult, appendUser, messages, pendingToolCalls, sessionError } from "./session/session.ts";
 export { addAssistant, addMessage, addMessages, addSystem, addUser, lastMessage } from "./message/thread.ts";
 export { attachment } from "./tool/tool-value.ts";

@@ -67,7 +67,7 @@ export { replayFor } from "./message/provider-replay.ts";
 
 // parse
 export { canonicalJson } from "./parse/canonical-json.ts";
-export { isJsonArray, parseJson } from "./parse/json.ts";
+export { isJsonArray, isJsonObject, parseJson } from "./parse/json.ts";
 export type { StoredTypes } from "./parse/parse.ts";
 export { fromTagged, toTagged } from "./parse/serialize.ts";
 export { withFiniteNumbers } from "./parse/finite-numbers.ts";

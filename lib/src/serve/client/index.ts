@@ -14,4 +14,5 @@ export type { Conversation, ConversationSnapshot } from "./conversation.ts";
 export { conversation } from "./conversation.ts";
 export { ClientError } from "./errors.ts";
 export { createInspector } from "./inspector.ts";
+export { readTimeline } from "./read-timeline.ts";
 export { approvalText, callPath, messageText, TurnView, visibleText } from "../../core/model/internal.ts";

@@ -49,14 +49,18 @@ export const childFlows: readonly Flow[] = [
       // Each researcher has a lane for its model and one for its tool, below the lane of its call.
       await until(
         "the timeline has the lanes of both children",
-        async () => lanes.locator(".tl-lane[data-depth='1']").count(),
+        async () => lanes.locator(".everturn-tl-lane[data-depth='1']").count(),
         (lanesOfChildren) => lanesOfChildren === 4,
       );
       const outside = await lanes.evaluate((list) => {
-        const calls = [...list.querySelectorAll(".tl-bar.agent")].map((bar) => bar.getBoundingClientRect());
+        const calls = [...list.querySelectorAll(".everturn-tl-bar[data-kind='agent']")].map((bar) =>
+          bar.getBoundingClientRect(),
+        );
         const left = Math.min(...calls.map((box) => box.left));
         const right = Math.max(...calls.map((box) => box.right));
-        const bars = [...list.querySelectorAll("[data-depth='1'] .tl-bar")].map((bar) => bar.getBoundingClientRect());
+        const bars = [...list.querySelectorAll("[data-depth='1'] .everturn-tl-bar")].map((bar) =>
+          bar.getBoundingClientRect(),
+        );
         return bars.filter((box) => box.left < left - 1 || box.right > right + 3).length;
       });
       check(outside === 0, `${outside} bars of the children are outside of their calls`);
@@ -72,7 +76,9 @@ export const childFlows: readonly Flow[] = [
 
       // A bar of the other child opens its transcript, with the row in the inspector.
       const shown = new URL(page.url()).searchParams.get("turn") ?? "";
-      const sqlite = lanes.locator(`.tl-lane[data-depth='1'] .tl-bar.model:not([data-turn="${shown}"])`).first();
+      const sqlite = lanes
+        .locator(`.everturn-tl-lane[data-depth='1'] .everturn-tl-bar[data-kind='model']:not([data-turn="${shown}"])`)
+        .first();
       const turnId = (await sqlite.getAttribute("data-turn")) ?? "";
       await sqlite.click();
       await page.waitForURL((url) => url.searchParams.get("turn") === turnId && url.searchParams.has("effect"));

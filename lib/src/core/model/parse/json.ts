@@ -41,6 +41,11 @@ export function isJsonArray(value: Json | undefined): value is readonly Json[] {
   return Array.isArray(value);
 }
 
+/** Returns whether a JSON value is an object, as opposed to an array or a scalar. */
+export function isJsonObject(value: Json | undefined): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
 /** Parses JSON text. Returns `null` if the text is not JSON. */
 export function parseJson(text: string): { readonly value: Json } | null {
   try {

@@ -10,11 +10,10 @@
 //   5. Times are in milliseconds since the turn was accepted, by the clock of the server.
 //   6. The cost is O(n log n) in the number of rows.
 
+import type { DiscardedAttempt, TimelineEffect, TurnClaim, TurnTimeline } from "../../../core/model/internal.ts";
 import type { Span, TimeScale } from "./time-scale.ts";
-import type { DiscardedAttempt, TimelineEffect, TurnClaim } from "everturn/advanced";
-import type { TurnTimeline } from "everturn/client";
 
-import { cost, count, duration } from "../parts/format.ts";
+import { costText, countText, durationText } from "../texts.ts";
 import { lastIndexAt, timeScaleOf } from "./time-scale.ts";
 
 /** What a lane holds. `queue`: the turn waits for a process or a limit. */
@@ -60,7 +59,7 @@ export type Bar = {
 /** A row of the journal on the axis. */
 type Commit = { readonly ordinal: number; readonly time: number; readonly isBookkeeping: boolean };
 
-/** A process that ended, and the process that took over. */
+/** A process that ended, and the process that took over. Times are in milliseconds since the turn was accepted. */
 export type Crash = {
   readonly time: number;
   readonly resumedAt: number;
@@ -82,6 +81,7 @@ export type StepUsage = {
   readonly cost: number | null;
 };
 
+/** What a turn used and how long it worked. Times are in milliseconds, costs in US dollars; `null`: not known. */
 export type Totals = {
   /** The time in which something was performed whose result was recorded, or an attempt that failed, in milliseconds. */
   readonly activeMs: number;
@@ -120,7 +120,10 @@ export type TurnLayout = {
   readonly isOrderOnly: boolean;
 };
 
-/** An effect that is being performed, as live events show it. Times are absolute, in milliseconds. */
+/**
+ * An effect that is being performed, as live events show it: the journal has no row of it yet. Times are in milliseconds
+ * since 1970-01-01 UTC.
+ */
 export type OpenEffect = {
   readonly id: string;
   readonly kind: "model" | "compaction" | "tool";
@@ -136,11 +139,11 @@ export type OpenEffect = {
 };
 
 export type LayoutOptions = {
-  /** Effects that are being performed now. */
+  /** Effects that are being performed now. Default: none. */
   readonly open?: readonly OpenEffect[];
   /** The present time of the server, in milliseconds. Default: `now` of the timeline. */
   readonly now?: number;
-  /** When the next turn of the session was accepted: the end of waits; `null`: there is none. */
+  /** When the next turn of the session was accepted: the end of waits; `null`: there is none. Default: `null`. */
   readonly nextTurnAt?: number | null;
 };
 
@@ -466,14 +469,19 @@ export function criticalPath({ bars }: Pick<TurnLayout, "bars">): ReadonlySet<st
   return path;
 }
 
-/** The time of the commit before (`-1`) or after (`1`) a time; `null`: there is none. */
+/**
+ * The playhead after one step: at the commit before (`-1`) or after (`1`) it. Before the first commit it is at the start
+ * of the turn; after the last one it shows the present, `null`.
+ */
 export function neighbourCommit(
   { commits }: Pick<TurnLayout, "commits">,
-  time: number,
+  at: number | null,
   direction: -1 | 1,
 ): number | null {
-  const times = commits.map((commit) => commit.time).toSorted((a, b) => a - b);
-  return (direction === 1 ? times.find((at) => at > time + 0.5) : times.findLast((at) => at < time - 0.5)) ?? null;
+  const times = commits.map(({ time }) => time).toSorted((a, b) => a - b);
+  const time = at ?? Infinity;
+  if (direction === 1) return times.find((other) => other > time + 0.5) ?? null;
+  return times.findLast((other) => other < time - 0.5) ?? 0;
 }
 
 /** The bars in the order of the keyboard: by start, then by lane. */
@@ -483,7 +491,7 @@ export function barsInOrder({ bars }: Pick<TurnLayout, "bars">): readonly Bar[] 
 
 /** The texts that a bar may show, the longest first. */
 export function barLabels(bar: Bar): readonly string[] {
-  const length = duration(bar.end - bar.start);
+  const length = durationText(bar.end - bar.start);
   switch (bar.kind) {
     case "model":
       return [`step ${bar.step + 1} · ${length}`, length, `${bar.step + 1}`];
@@ -534,17 +542,19 @@ const kindWords: { readonly [kind in BarKind]: string } = {
 /** The heading of the totals: `6.6 s active · 1.2 s lost · 4 m 12 s waiting · 14 commits`. */
 export function totalsText({ activeMs, lostMs, waitingMs, commits }: Totals): readonly string[] {
   return [
-    `${duration(activeMs)} active`,
-    ...(lostMs >= 50 ? [`${duration(lostMs)} lost`] : []),
-    ...(waitingMs >= 50 ? [`${duration(waitingMs)} waiting`] : []),
-    `${count(commits)} ${commits === 1 ? "commit" : "commits"}`,
+    `${durationText(activeMs)} active`,
+    ...(lostMs >= 50 ? [`${durationText(lostMs)} lost`] : []),
+    ...(waitingMs >= 50 ? [`${durationText(waitingMs)} waiting`] : []),
+    `${countText(commits)} ${commits === 1 ? "commit" : "commits"}`,
   ];
 }
 
 /** Tokens and cost of a step in a few characters: `1.8 k · $0.0042`. */
 export function stepText({ inputTokens, outputTokens, cost: dollars }: StepUsage): string {
   const tokens = plus(inputTokens, outputTokens);
-  return [tokens === null ? "" : `${shortCount(tokens)} tok`, cost(dollars)].filter((text) => text !== "").join(" · ");
+  return [tokens === null ? "" : `${shortCount(tokens)} tok`, costText(dollars)]
+    .filter((text) => text !== "")
+    .join(" · ");
 }
 
 function shortCount(value: number): string {

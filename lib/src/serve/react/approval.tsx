@@ -1,21 +1,21 @@
 // The decision of a person about a call, as a component: what runs, its arguments to be read and edited, and the
 // buttons that approve or deny with a reason. The studio uses it with a form of its own for the arguments.
 //
-// Its look is in `everturn/react.css`, by CSS variables. Without it the browser's own controls are shown. There is no
-// JSX, because the library is compiled without it.
+// Its look is in `everturn/react.css`, by CSS variables. Without it the browser's own controls are shown.
 //
 // Invariants
 //   1. A decision is the press of a button, or ⌘⏎ (Ctrl ⏎) in a field. A key that is held down does not decide.
 //   2. What is approved is shown: the button is disabled while the arguments have obstacles, which are beside it.
 //   3. A call that has changed is another one: edits and the reason of the one before are dropped.
 
-import type { JsonObject, PendingToolCall } from "../../core/model/internal.ts";
+import type { Json, JsonObject, PendingToolCall } from "../../core/model/internal.ts";
 import type { ClientDecision } from "../client/internal.ts";
 import type { KeyboardEvent, ReactNode } from "react";
 
-import { createElement, useEffect, useRef, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 
-import { approvalText, callPath } from "../../core/model/internal.ts";
+import { approvalText, callPath, isJsonObject } from "../../core/model/internal.ts";
+import { Button } from "./controls.tsx";
 
 /** The arguments of a call, shown by the page that uses {@link ApprovalForm}. */
 type ArgumentsForm = {
@@ -51,9 +51,7 @@ type ApprovalProps = {
  */
 export function ApprovalForm(props: ApprovalProps): ReactNode {
   const { call, form } = props;
-  return form === undefined
-    ? createElement(JsonApproval, { ...props, key: call.digest })
-    : createElement(Choice, { ...props, form });
+  return form === undefined ? <JsonApproval {...props} key={call.digest} /> : <Choice {...props} form={form} />;
 }
 
 /** An approval with the arguments as JSON. */
@@ -64,48 +62,49 @@ function JsonApproval(props: ApprovalProps): ReactNode {
   // The server accepts no other arguments for a call inside another agent.
   const isEditable = call.shown.parents.length === 0 && call.shown.arguments !== null;
   const original = JSON.stringify(call.shown.arguments, null, 2);
-  const field = createElement("textarea", {
-    key: "field",
-    className: "everturn-json",
-    "aria-label": "Arguments, as JSON",
-    "aria-invalid": problem !== null,
-    dir: "auto",
-    rows: Math.min(20, (text ?? "").split("\n").length + 1),
-    value: text ?? "",
-    onChange: (event: { readonly target: { readonly value: string } }) => setText(event.target.value),
-  });
-  const edit = button("Edit arguments…", { disabled, onClick: () => setText(original) });
-  const view = [
-    createElement("pre", { key: "text", className: "everturn-call", dir: "auto" }, approvalText(call)),
-    ...(text !== null
-      ? [field]
-      : isEditable
-        ? [createElement("div", { key: "edit", className: "everturn-actions" }, edit)]
-        : []),
-  ];
   const form: ArgumentsForm = {
-    view,
+    view: (
+      <>
+        <pre className="everturn-call" dir="auto">
+          {approvalText(call)}
+        </pre>
+        {text !== null ? (
+          <textarea
+            className="everturn-json"
+            aria-label="Arguments, as JSON"
+            aria-invalid={problem !== null}
+            dir="auto"
+            rows={Math.min(20, text.split("\n").length + 1)}
+            value={text}
+            onChange={(event) => setText(event.target.value)}
+          />
+        ) : (
+          isEditable && (
+            <div className="everturn-actions">
+              <Button disabled={disabled} onClick={() => setText(original)}>
+                Edit arguments…
+              </Button>
+            </div>
+          )
+        )}
+      </>
+    ),
     edited: text === null || text === original ? null : edited,
     obstacles: problem === null ? [] : [problem],
     reset: text === null ? null : () => setText(null),
   };
-  return createElement(Choice, { ...props, form });
+  return <Choice {...props} form={form} />;
 }
 
 /** The arguments in a field, or why they are none. */
 function parsedArguments(text: string): { readonly edited: JsonObject | null; readonly problem: string | null } {
   try {
-    const edited: unknown = JSON.parse(text);
-    if (isObject(edited)) return { edited, problem: null };
+    const edited: Json = JSON.parse(text);
+    if (isJsonObject(edited)) return { edited, problem: null };
     return { edited: null, problem: "The arguments must be a JSON object." };
   } catch (error) {
     return { edited: null, problem: `The arguments are not JSON: ${error instanceof Error ? error.message : ""}` };
   }
-}
-
-/** An object that `JSON.parse` returned. */
-function isObject(value: unknown): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 type ChoiceProps = ApprovalProps & { readonly form: ArgumentsForm };
@@ -144,49 +143,47 @@ function Choice({ call, decide, disabled = false, form, reason: givenReason, onR
     wasOpened.current = true;
     change("");
   };
-  const buttons = [
-    createElement(
-      "p",
-      { key: "runs", className: "everturn-runs" },
-      "An approval runs ",
-      createElement("b", null, callPath(call.shown)),
-    ),
-    createElement(
-      "div",
-      { key: "buttons", className: "everturn-actions" },
-      button(edited === null ? "Approve" : "Approve edited", {
-        look: "primary",
-        disabled: !isApprovable,
-        onClick: approve,
-      }),
-      button("Deny with reason…", { ref: denying, disabled, onClick: open }),
-      reset === null ? null : button("Reset", { look: "quiet", onClick: reset }),
-      createElement("kbd", { className: "everturn-keys" }, isApple() ? "⌘⏎" : "Ctrl ⏎"),
-    ),
-    obstacles.length === 0
-      ? null
-      : createElement(
-          "p",
-          { key: "obstacles", className: "everturn-obstacles", role: "status" },
-          `Cannot be approved yet: ${obstacles.join(" ")}`,
-        ),
-  ];
-  const denial = createElement(Denial, {
-    key: "denial",
-    reason: reason ?? "",
-    takesFocus: wasOpened.current,
-    disabled,
-    change: (next: string | null) => {
-      isBack.current = next === null;
-      change(next);
-    },
-    deny: (text: string) => decide(text === "" ? { type: "deny" } : { type: "deny", reason: text }),
-  });
-  return createElement(
-    "div",
-    { className: "everturn-approval", onKeyDown: press },
-    form.view,
-    isDenying ? denial : buttons,
+  return (
+    <div className="everturn-approval" onKeyDown={press}>
+      {form.view}
+      {isDenying ? (
+        <Denial
+          reason={reason}
+          takesFocus={wasOpened.current}
+          disabled={disabled}
+          change={(next) => {
+            isBack.current = next === null;
+            change(next);
+          }}
+          deny={(text) => decide(text === "" ? { type: "deny" } : { type: "deny", reason: text })}
+        />
+      ) : (
+        <>
+          <p className="everturn-runs">
+            An approval runs <b>{callPath(call.shown)}</b>
+          </p>
+          <div className="everturn-actions">
+            <Button look="primary" disabled={!isApprovable} onClick={approve}>
+              {edited === null ? "Approve" : "Approve edited"}
+            </Button>
+            <Button ref={denying} disabled={disabled} onClick={open}>
+              Deny with reason…
+            </Button>
+            {reset !== null && (
+              <Button look="quiet" onClick={reset}>
+                Reset
+              </Button>
+            )}
+            <kbd className="everturn-keys">{isApple() ? "⌘⏎" : "Ctrl ⏎"}</kbd>
+          </div>
+          {obstacles.length > 0 && (
+            <p className="everturn-obstacles" role="status">
+              {`Cannot be approved yet: ${obstacles.join(" ")}`}
+            </p>
+          )}
+        </>
+      )}
+    </div>
   );
 }
 
@@ -213,34 +210,26 @@ function Denial({ reason, takesFocus, disabled, change, deny }: DenialProps): Re
     // The key that opened the reason may still be held down.
     if (!disabled && !event.repeat) deny(reason.trim());
   };
-  return createElement(
-    "div",
-    { className: "everturn-actions" },
-    createElement("input", {
-      ref: input,
-      className: "everturn-input",
-      dir: "auto",
-      "aria-label": "Reason, which the model reads",
-      placeholder: "Reason, which the model reads",
-      value: reason,
-      onChange: (event: { readonly target: { readonly value: string } }) => change(event.target.value),
-      onKeyDown: press,
-    }),
-    button("Deny", { look: "danger", disabled, onClick: () => deny(reason.trim()) }),
-    button("Back", { look: "quiet", onClick: () => change(null) }),
+  return (
+    <div className="everturn-actions">
+      <input
+        ref={input}
+        className="everturn-input"
+        dir="auto"
+        aria-label="Reason, which the model reads"
+        placeholder="Reason, which the model reads"
+        value={reason}
+        onChange={(event) => change(event.target.value)}
+        onKeyDown={press}
+      />
+      <Button look="danger" disabled={disabled} onClick={() => deny(reason.trim())}>
+        Deny
+      </Button>
+      <Button look="quiet" onClick={() => change(null)}>
+        Back
+      </Button>
+    </div>
   );
-}
-
-type ButtonOptions = {
-  readonly look?: "primary" | "danger" | "quiet";
-  readonly disabled?: boolean;
-  readonly onClick: () => void;
-  readonly ref?: { readonly current: HTMLButtonElement | null };
-};
-
-function button(text: string, { look, ...attributes }: ButtonOptions): ReactNode {
-  const className = look === undefined ? "everturn-button" : `everturn-button ${look}`;
-  return createElement("button", { key: text, type: "button", className, ...attributes }, text);
 }
 
 function isApple(): boolean {

@@ -38,10 +38,10 @@ export const StepTokens = memo(function StepTokens({
     if (width > 76) labels.push({ step, left, width });
   }
   return (
-    <div className="tl-lane tl-steps tnum" aria-hidden="true">
+    <div className="everturn-tl-lane everturn-tl-steps" aria-hidden="true">
       <svg>
         <path d={areas} />
-        <path className="cached" d={cachedAreas} />
+        <path data-cached d={cachedAreas} />
       </svg>
       {labels.map(({ step, left, width }) => (
         <span key={step.step} style={{ transform: `translateX(${left}px)`, width }}>

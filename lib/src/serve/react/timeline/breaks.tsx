@@ -4,8 +4,7 @@ import type { Window } from "./draw.ts";
 import type { Crash, TurnLayout } from "./layout.ts";
 import type { ReactNode } from "react";
 
-import { duration } from "../parts/format.ts";
-import { visibleName } from "../parts/text.ts";
+import { durationText, visibleName } from "../texts.ts";
 import { pixelsPerUnit } from "./draw.ts";
 
 /** Periods in which nothing happened, drawn shorter than they were. */
@@ -19,13 +18,13 @@ export function Breaks({ layout, window }: { readonly layout: TurnLayout; readon
     return (
       <div
         key={from}
-        className="tl-break tnum"
+        className="everturn-tl-break"
         data-side={side}
         style={{ left, width: width * perUnit }}
-        title={duration(to - from)}
+        title={durationText(to - from)}
       >
         <b aria-hidden="true">//</b>
-        <span>{duration(to - from)}</span>
+        <span>{durationText(to - from)}</span>
       </div>
     );
   });
@@ -43,11 +42,11 @@ export function CrashLine({
 }): ReactNode {
   if (left < 0 || left > width) return null;
   const { died, continued, time, resumedAt, replayed } = crash;
-  const after = resumedAt > time ? ` after ${duration(resumedAt - time)}` : "";
+  const after = resumedAt > time ? ` after ${durationText(resumedAt - time)}` : "";
   const title = `${died ?? "The process"} died. ${continued} went on${after}; ${replayed} recorded effects were replayed, none was performed again.`;
   return (
     <div
-      className="tl-crash"
+      className="everturn-tl-crash"
       style={{ transform: `translateX(${left}px)` }}
       data-side={left > width / 2 ? "left" : "right"}
     >

@@ -1,6 +1,13 @@
 import { describe, expect, test } from "vitest";
 
-import { acceptedAt, effectOf, longTurn, supportCase, timelineOf, turnOf } from "../../test/turn-fixture.ts";
+import {
+  acceptedAt,
+  effectOf,
+  longTurn,
+  supportCase,
+  timelineOf,
+  turnOf,
+} from "../../../../../apps/studio/test/turn-fixture.ts";
 import { drawnBars, drawnMarks, panned, revealing, zoomed } from "./draw.ts";
 import { barLabels, barTitle, criticalPath, layoutOf, neighbourCommit, stepText, totalsText } from "./layout.ts";
 import { positionOf, ticksOf, timeAt } from "./time-scale.ts";
@@ -251,7 +258,9 @@ test("labels name the kind, the state and the duration", () => {
 test("steps from commit to commit", () => {
   expect(neighbourCommit(layout, 610, 1)).toBe(1220);
   expect(neighbourCommit(layout, 610, -1)).toBe(6);
-  expect(neighbourCommit(layout, 0, -1)).toBeNull();
+  expect(neighbourCommit(layout, 6, -1)).toBe(0);
+  expect(neighbourCommit(layout, null, -1)).toBe(layout.commits.at(-1)?.time);
+  expect(neighbourCommit(layout, layout.end, 1)).toBeNull();
 });
 
 describe("drawing", () => {

@@ -1,15 +1,15 @@
 // The card beside a bar under the pointer: the journal entry with the beginning of its request and response.
 
+import type { EffectDetail, Json, TimelineEffect } from "../../../core/model/internal.ts";
 import type { Hover } from "./plot-types.ts";
-import type { EffectDetail, TimelineEffect } from "everturn/advanced";
 import type { ReactNode } from "react";
 
 import { useEffect, useState } from "react";
 
-import { field, requestOf, responseOf } from "../inspector/effect-parts.ts";
-import { inputText, outputText } from "../inspector/usage-text.ts";
-import { duration } from "../parts/format.ts";
-import { beginning, visibleName } from "../parts/text.ts";
+import { systemClock } from "../../../core/clock/clock.ts";
+import { startTimer } from "../../../core/clock/timer.ts";
+import { effectRequest, effectResponse, isJsonObject, textHead } from "../../../core/model/internal.ts";
+import { durationText, usageTexts, visibleName } from "../texts.ts";
 import { barTitle } from "./layout.ts";
 
 /** Reads the stored data of a row of a child turn; `turnId: null`: of the turn itself. */
@@ -27,7 +27,8 @@ export function HoverCard({
   readonly hover: Hover;
   /** The rows of a child turn; `null`: of the turn itself. */
   readonly effectsOf: (turnId: string | null) => readonly TimelineEffect[];
-  readonly load: LoadDetail;
+  /** Default: the card shows what the timeline has. */
+  readonly load: LoadDetail | undefined;
 }): ReactNode {
   const [bar] = hover.bars;
   const effect = hover.bars.length === 1 ? findRow(effectsOf, bar) : null;
@@ -38,11 +39,11 @@ export function HoverCard({
     setDetail(null);
     if (ordinal === null) return undefined;
     const aborting = new AbortController();
-    const timer = setTimeout(() => {
-      load(ordinal, aborting.signal, turnId).then(setDetail, () => undefined);
-    }, restMs);
+    const cancel = startTimer(systemClock, restMs, () => {
+      load?.(ordinal, aborting.signal, turnId).then(setDetail, () => undefined);
+    });
     return () => {
-      clearTimeout(timer);
+      cancel();
       aborting.abort();
     };
   }, [ordinal, turnId, load]);
@@ -51,18 +52,16 @@ export function HoverCard({
   const isBelow = hover.box.top < 260;
   const place = isBelow ? { top: hover.box.bottom + 8 } : { bottom: innerHeight - hover.box.top + 8 };
   return (
-    <div className="tl-card" role="presentation" style={{ left, ...place }}>
-      <p className="tl-card-title">
+    <div className="everturn-tl-card" role="presentation" style={{ left, ...place }}>
+      <p className="everturn-tl-card-title">
         {hover.bars.length > 1
           ? `${hover.bars.length} effects, too narrow to show: click to zoom`
           : visibleName(barTitle(bar))}
       </p>
       {effect !== null && (
         <>
-          <p className="muted tnum">{facts(effect).join(" · ")}</p>
-          {detail !== null && (
-            <Excerpt name="request" text={excerptOf(field(requestOf(detail), "arguments") ?? requestOf(detail))} />
-          )}
+          <p className="everturn-muted">{facts(effect).join(" · ")}</p>
+          {detail !== null && <Excerpt name="request" text={excerptOf(argumentsOrAll(effectRequest(detail)))} />}
           <Excerpt
             name={effect.failure === null ? "response" : effect.state === "denied" ? "denied" : "failure"}
             text={effect.failure?.message ?? responseText(effect, detail)}
@@ -83,8 +82,8 @@ function findRow(
 function Excerpt({ name, text }: { readonly name: string; readonly text: string }): ReactNode {
   if (text === "") return null;
   return (
-    <div className="tl-card-part">
-      <span className="muted">{name}</span>
+    <div className="everturn-tl-card-part">
+      <span className="everturn-muted">{name}</span>
       <code dir="auto">{text}</code>
     </div>
   );
@@ -94,18 +93,23 @@ function Excerpt({ name, text }: { readonly name: string; readonly text: string 
 function facts({ ordinal, usage, firstAt, startedAt, attempt, owner }: TimelineEffect): readonly string[] {
   return [
     `row ${ordinal}`,
-    ...(firstAt === null || startedAt === null ? [] : [`first token ${duration(firstAt - startedAt)}`]),
-    ...(usage === null ? [] : [`input ${inputText(usage)}`, `output ${outputText(usage)}`]),
+    ...(firstAt === null || startedAt === null ? [] : [`first token ${durationText(firstAt - startedAt)}`]),
+    ...(usage === null ? [] : [`input ${usageTexts(usage).input}`, `output ${usageTexts(usage).output}`]),
     ...(attempt > 1 ? [`attempt ${attempt}`] : []),
     ...(owner === null ? [] : [visibleName(owner)]),
   ];
 }
 
 function responseText({ text }: TimelineEffect, detail: EffectDetail | null): string {
-  return text === "" && detail !== null ? excerptOf(responseOf(detail)) : text;
+  return text === "" && detail !== null ? excerptOf(effectResponse(detail)) : text;
 }
 
-function excerptOf(value: unknown): string {
-  const text = typeof value === "string" ? value : (JSON.stringify(value) ?? "");
-  return text.length > textLength ? `${beginning(text, textLength)}…` : text;
+/** The arguments of a tool call, or the whole request of a model call. */
+function argumentsOrAll(request: Json): Json {
+  return isJsonObject(request) ? (request["arguments"] ?? request) : request;
+}
+
+function excerptOf(value: Json): string {
+  const text = typeof value === "string" ? value : JSON.stringify(value);
+  return text.length > textLength ? `${textHead(text, textLength)}…` : text;
 }

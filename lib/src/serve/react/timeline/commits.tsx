@@ -30,7 +30,7 @@ export const Commits = memo(function Commits({
   ];
   return (
     <svg
-      className="tl-lane tl-commits"
+      className="everturn-tl-lane everturn-tl-commits"
       aria-hidden="true"
       onClick={(event) => {
         const left = event.clientX - event.currentTarget.getBoundingClientRect().left;
@@ -44,7 +44,7 @@ export const Commits = memo(function Commits({
       }}
     >
       <path d={marks.map(({ left, mark }) => tickPath(left, mark.isBookkeeping)).join("")} />
-      <path className="selected" d={selectedMark.map(({ left }) => tickPath(left, false)).join("")} />
+      <path data-selected d={selectedMark.map(({ left }) => tickPath(left, false)).join("")} />
     </svg>
   );
 });

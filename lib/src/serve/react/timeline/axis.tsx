@@ -5,7 +5,7 @@ import type { TurnLayout } from "./layout.ts";
 import type { PlotProps } from "./plot-types.ts";
 import type { KeyboardEvent, PointerEvent, ReactNode } from "react";
 
-import { duration } from "../parts/format.ts";
+import { durationText } from "../texts.ts";
 import { pixelsPerUnit } from "./draw.ts";
 import { neighbourCommit } from "./layout.ts";
 import { positionOf, ticksOf, timeAt } from "./time-scale.ts";
@@ -28,7 +28,7 @@ export function Axis({
   };
   const onKeyDown = (event: KeyboardEvent): void => {
     const direction = event.key === "ArrowLeft" ? -1 : event.key === "ArrowRight" ? 1 : null;
-    if (direction !== null) onScrub(neighbourCommit(layout, at ?? end + 1, direction));
+    if (direction !== null) onScrub(neighbourCommit(layout, at, direction));
     else if (event.key === "Home") onScrub(0);
     else if (event.key === "End") onScrub(null);
     else return;
@@ -37,14 +37,14 @@ export function Axis({
   };
   return (
     <div
-      className="tl-axis tnum"
+      className="everturn-tl-axis"
       role="slider"
       tabIndex={0}
       aria-label="Playhead"
       aria-valuemin={0}
       aria-valuemax={Math.round(end)}
       aria-valuenow={Math.round(at ?? end)}
-      aria-valuetext={at === null ? "the present" : `${duration(at)} after the start`}
+      aria-valuetext={at === null ? "the present" : `${durationText(at)} after the start`}
       onPointerDown={(event) => {
         if (event.button !== 0) return;
         event.stopPropagation();
@@ -62,7 +62,7 @@ export function Axis({
           isCovered ? null : (
             <span
               key={time}
-              className={left < 14 ? "at-start" : left > window.width - 24 ? "at-end" : ""}
+              data-side={left < 14 ? "start" : left > window.width - 24 ? "end" : "middle"}
               style={{ transform: `translateX(${left}px)` }}
             >
               {time === 0 ? "0" : `${isAfterBreak ? "+" : ""}${tickText(time, stepMs)}`}
@@ -106,7 +106,7 @@ function visibleTicks(
 export function Grid({ layout, window }: { readonly layout: TurnLayout; readonly window: Window }): ReactNode {
   if (layout.isOrderOnly) return null;
   return (
-    <div className="tl-grid" aria-hidden="true">
+    <div className="everturn-tl-grid" aria-hidden="true">
       {visibleTicks(layout, window).map(({ time, left }) => (
         <i key={time} style={{ transform: `translateX(${left}px)` }} />
       ))}
@@ -116,7 +116,7 @@ export function Grid({ layout, window }: { readonly layout: TurnLayout; readonly
 
 /** Marks are at round times: `0.5 s`, `2 s`, `4 m`. */
 function tickText(time: number, stepMs: number): string {
-  if (time < 1000 || stepMs >= 60_000) return duration(time);
+  if (time < 1000 || stepMs >= 60_000) return durationText(time);
   const minutes = Math.floor(time / 60_000);
   const seconds = `${Number(((time % 60_000) / 1000).toFixed(3))} s`;
   return minutes === 0 ? seconds : `${minutes} m ${seconds}`;

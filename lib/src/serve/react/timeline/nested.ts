@@ -1,11 +1,11 @@
 // The lanes of child agents in the timeline of a turn: each child turn has its lanes below the lane of the call in which
 // it ran, on the same axis. Pure.
 
+import type { TurnTimeline } from "../../../core/model/internal.ts";
 import type { Bar, Lane, TurnLayout } from "./layout.ts";
-import type { TurnTimeline } from "everturn/client";
 
 import { layoutOf } from "./layout.ts";
-import { openEffectsOfChild } from "./live.ts";
+import { openEffects } from "./open-effects.ts";
 
 /** Timelines of child turns, by the id of the turn. */
 export type ChildTimelines = ReadonlyMap<string, TurnTimeline>;
@@ -36,7 +36,7 @@ export function withChildren(
         const child = turnId === null ? undefined : children.get(turnId);
         if (child === undefined) continue;
         const isRunning = bar.isOpen && bar.kind !== "wait";
-        const childLayout = layoutOf(child, { open: isRunning ? openEffectsOfChild(child) : [], now });
+        const childLayout = layoutOf(child, { open: isRunning ? openEffects(child) : [], now });
         const inner = withChildren(childLayout, child, children, now);
         addLanes(nested, inner, { lane, bar, child, shift: child.turn.acceptedAt - turn.acceptedAt });
       }
@@ -96,10 +96,4 @@ function addLanes(nested: NestedLane[], inner: TurnLayout, { lane, bar: around, 
 /** A time of a child. Clocks of two processes may differ, and a child that waits has no end of its own. */
 function within(time: number, { start, end }: Bar): number {
   return Math.min(Math.max(time, start), end);
-}
-
-/** The id of the turn that a turn runs in, at the outermost; the turn itself if it is no child. */
-export function outermostTurn(turnId: string): string {
-  const end = turnId.indexOf("/");
-  return end === -1 ? turnId : turnId.slice(0, end);
 }

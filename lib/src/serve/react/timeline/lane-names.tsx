@@ -5,7 +5,7 @@ import type { ReactNode } from "react";
 
 import { memo } from "react";
 
-import { visibleName } from "../parts/text.ts";
+import { visibleName } from "../texts.ts";
 
 export const LaneNames = memo(function LaneNames({
   lanes,
@@ -15,18 +15,18 @@ export const LaneNames = memo(function LaneNames({
   readonly hasSteps: boolean;
 }): ReactNode {
   return (
-    <div className="tl-names" aria-hidden="true">
-      <div className="tl-axis-space" />
+    <div className="everturn-tl-names" aria-hidden="true">
+      <div className="everturn-tl-axis-space" />
       {lanes.map(({ kind, label, depth }, index) => (
-        <div key={index} className={`tl-name ${kind}`} data-depth={depth} title={visibleName(label)}>
+        <div key={index} className="everturn-tl-name" data-kind={kind} data-depth={depth} title={visibleName(label)}>
           <span>{slotOf(lanes, index) === 1 ? visibleName(label) : `slot ${slotOf(lanes, index)}`}</span>
         </div>
       ))}
-      <div className="tl-name">
+      <div className="everturn-tl-name">
         <span>commits</span>
       </div>
       {hasSteps && (
-        <div className="tl-name tl-name-steps">
+        <div className="everturn-tl-name everturn-tl-name-steps">
           <span>tokens</span>
         </div>
       )}

@@ -6,7 +6,7 @@ import type { Bar, TurnLayout } from "./layout.ts";
 import type { PlotProps } from "./plot-types.ts";
 import type { KeyboardEvent, ReactNode } from "react";
 
-import { useMemo, useState } from "react";
+import { useId, useMemo, useState } from "react";
 
 import { drawnBars, revealing, zoomed } from "./draw.ts";
 import { drawnId, isSelectedBar, LaneRow } from "./lane-row.tsx";
@@ -27,6 +27,7 @@ export function Lanes({
   onHover,
   onView,
 }: PlotProps & { readonly window: Window; readonly show: (window: Window) => void }): ReactNode {
+  const id = useId();
   const [activeId, setActiveId] = useState<string | null>(null);
   const inOrder = useMemo(() => barsInOrder(layout), [layout]);
   const active =
@@ -93,11 +94,11 @@ export function Lanes({
   };
   return (
     <div
-      className="tl-lanes"
+      className="everturn-tl-lanes"
       role="listbox"
       aria-label={label}
       tabIndex={0}
-      aria-activedescendant={activeDrawn === undefined ? undefined : drawnId(activeDrawn)}
+      aria-activedescendant={activeDrawn === undefined ? undefined : `${id}${drawnId(activeDrawn)}`}
       onKeyDown={onKeyDown}
       onClick={(event) => {
         const hit = at(event.target)?.drawn;
@@ -124,6 +125,7 @@ export function Lanes({
       {layout.lanes.map((lane, index) => (
         <LaneRow
           key={index}
+          id={id}
           index={index}
           lane={lane}
           drawn={drawn[index] ?? []}

@@ -1,17 +1,13 @@
 // The rows of the journal as a table: every row in order, also bookkeeping, with its numbers. Only the visible rows are
 // drawn.
 
-import type { TimelineEffect } from "everturn/advanced";
-import type { TurnTimeline } from "everturn/client";
+import type { TimelineEffect, TurnTimeline } from "../../../core/model/internal.ts";
 import type { KeyboardEvent, ReactNode } from "react";
 
-import { useVirtualizer } from "@tanstack/react-virtual";
-import { useEffect, useRef } from "react";
+import { useEffect, useId, useRef } from "react";
 
-import { tagOf } from "../inspector/effect-parts.ts";
-import { inputText, outputText } from "../inspector/usage-text.ts";
-import { duration } from "../parts/format.ts";
-import { visibleName } from "../parts/text.ts";
+import { durationText, usageTexts, visibleName } from "../texts.ts";
+import { useVirtualRows } from "../virtual-rows.ts";
 
 const rowHeight = 26;
 
@@ -27,7 +23,8 @@ export function JournalList({
   readonly onSelect: (ordinal: number) => void;
 }): ReactNode {
   const scroll = useRef<HTMLDivElement>(null);
-  const virtual = useVirtualizer({
+  const id = useId();
+  const virtual = useVirtualRows({
     count: effects.length,
     getScrollElement: () => scroll.current,
     estimateSize: () => rowHeight,
@@ -47,15 +44,15 @@ export function JournalList({
   };
   return (
     <div
-      className="tl-journal tnum"
+      className="everturn-tl-journal"
       ref={scroll}
       role="listbox"
       aria-label={label}
       tabIndex={0}
-      aria-activedescendant={index < 0 ? undefined : `row-${selected}`}
+      aria-activedescendant={index < 0 ? undefined : `${id}${selected}`}
       onKeyDown={onKeyDown}
     >
-      <div role="presentation" className="tl-journal-rows" style={{ height: virtual.getTotalSize() }}>
+      <div role="presentation" className="everturn-tl-journal-rows" style={{ height: virtual.getTotalSize() }}>
         {virtual.getVirtualItems().map((item) => {
           const effect = effects[item.index];
           if (effect === undefined) return null;
@@ -63,12 +60,12 @@ export function JournalList({
           return (
             <div
               key={ordinal}
-              id={`row-${ordinal}`}
+              id={`${id}${ordinal}`}
               role="option"
               aria-selected={ordinal === selected}
               aria-posinset={item.index + 1}
               aria-setsize={effects.length}
-              className="tl-row"
+              className="everturn-tl-row"
               style={{ transform: `translateY(${item.start}px)` }}
               onClick={() => onSelect(ordinal)}
             >
@@ -85,18 +82,22 @@ function Cells({ effect, acceptedAt }: { readonly effect: TimelineEffect; readon
   const { ordinal, kind, name, step, state, startedAt, endedAt, usage, text, discarded, failure } = effect;
   return (
     <>
-      <span className="muted">{ordinal}</span>
+      <span className="everturn-muted">{ordinal}</span>
       <span>
-        <span className={`tag ${tagOf(effect)}`}>{kind}</span>
+        <span className="everturn-tag" data-kind={kind} data-state={state}>
+          {kind}
+        </span>
       </span>
-      <span className="mono">{name === null ? "" : visibleName(name)}</span>
-      <span className="muted">step {step + 1}</span>
-      <span className="muted">{startedAt === null ? "" : `+${duration(startedAt - acceptedAt)}`}</span>
-      <span>{startedAt === null || endedAt === null ? "" : duration(endedAt - startedAt)}</span>
-      <span className="tl-row-usage muted">{usage === null ? "" : `${inputText(usage)} → ${outputText(usage)}`}</span>
-      <span className="tl-row-text muted" dir="auto">
-        {state !== "ok" && <b className={state === "waits" ? "wait" : "bad"}>{state} </b>}
-        {discarded.length > 0 && <b className="bad">{discarded.length} discarded </b>}
+      <span className="everturn-mono">{name === null ? "" : visibleName(name)}</span>
+      <span className="everturn-muted">step {step + 1}</span>
+      <span className="everturn-muted">{startedAt === null ? "" : `+${durationText(startedAt - acceptedAt)}`}</span>
+      <span>{startedAt === null || endedAt === null ? "" : durationText(endedAt - startedAt)}</span>
+      <span className="everturn-tl-row-usage everturn-muted">
+        {usage === null ? "" : `${usageTexts(usage).input} → ${usageTexts(usage).output}`}
+      </span>
+      <span className="everturn-tl-row-text everturn-muted" dir="auto">
+        {state !== "ok" && <b data-state={state}>{state} </b>}
+        {discarded.length > 0 && <b data-state="failed">{discarded.length} discarded </b>}
         {visibleName(failure?.message ?? text)}
       </span>
     </>

@@ -10,7 +10,7 @@ import type { ReactNode } from "react";
 
 import { memo, useMemo, useRef } from "react";
 
-import { duration } from "../parts/format.ts";
+import { durationText } from "../texts.ts";
 import { Axis, Grid } from "./axis.tsx";
 import { Breaks, CrashLine } from "./breaks.tsx";
 import { Commits } from "./commits.tsx";
@@ -38,9 +38,9 @@ export const Plot = memo(function Plot(props: PlotProps): ReactNode {
   const gestures = useGestures(window, scale, { show, onBegin: () => onHover(null) });
   const x = (time: number): number => (positionOf(scale, time) - window.from) * pixelsPerUnit(window);
   return (
-    <div className="tl-body">
+    <div className="everturn-tl-body">
       <LaneNames lanes={layout.lanes} hasSteps={layout.steps.length > 0} />
-      <div className="tl-plot" ref={plot} data-pannable={view !== null} {...gestures}>
+      <div className="everturn-tl-plot" ref={plot} data-pannable={view !== null} {...gestures}>
         {width > 0 && (
           <>
             <Grid layout={layout} window={window} />
@@ -54,11 +54,11 @@ export const Plot = memo(function Plot(props: PlotProps): ReactNode {
             ))}
             {at !== null && (
               <div
-                className="tl-playhead tnum"
+                className="everturn-tl-playhead"
                 data-side={x(at) < labelSpace ? "right" : x(at) > width - labelSpace ? "left" : "middle"}
                 style={{ transform: `translateX(${x(at)}px)` }}
               >
-                <b>{duration(at)}</b>
+                <b>{durationText(at)}</b>
               </div>
             )}
           </>

@@ -7,11 +7,11 @@ import type { ReactNode } from "react";
 
 import { memo } from "react";
 
-import { count } from "../parts/format.ts";
-import { visibleName } from "../parts/text.ts";
+import { countText, visibleName } from "../texts.ts";
 import { barLabels, barTitle } from "./layout.ts";
 
 export const LaneRow = memo(function LaneRow({
+  id,
   index,
   lane,
   drawn,
@@ -20,42 +20,41 @@ export const LaneRow = memo(function LaneRow({
   activeId,
   critical,
 }: {
+  /** The beginning of the ids of elements, which is unique on the page. */
+  readonly id: string;
   readonly index: number;
   readonly lane: Lane;
   readonly drawn: readonly Drawn[];
   readonly activeId: string | null;
 } & Pick<PlotProps, "selected" | "selectedTurn" | "critical">): ReactNode {
   return (
-    <div className="tl-lane" role="group" aria-label={laneTitle(lane)} data-depth={lane.depth}>
+    <div className="everturn-tl-lane" role="group" aria-label={laneTitle(lane)} data-depth={lane.depth}>
       {drawn.map((item, place) => {
         const [bar] = item.bars;
         if (bar === undefined) return null;
         const isGroup = item.bars.length > 1;
         const isSelected = item.bars.some((each) => isSelectedBar(each, selected, selectedTurn));
         const isCritical = critical !== null && item.bars.some(({ id }) => critical.has(id));
-        const classes = ["tl-bar", isGroup ? groupKind(item.bars) : bar.kind];
-        if (isGroup) classes.push("group");
-        if (bar.isOpen) classes.push("open");
-        if (bar.state === "failed" || bar.state === "cancelled" || bar.state === "superseded") classes.push(bar.state);
-        if (isSelected) classes.push("selected");
-        if (critical !== null) classes.push(isCritical ? "critical" : "aside");
         return (
           <div
             key={bar.id}
-            id={drawnId(item)}
-            className={classes.join(" ")}
+            id={`${id}${drawnId(item)}`}
+            className="everturn-tl-bar"
             role="option"
             aria-selected={isSelected}
             aria-label={isGroup ? groupTitle(item.bars) : barTitle(bar)}
+            data-kind={isGroup ? groupKind(item.bars) : bar.kind}
+            data-state={bar.state}
+            data-group={isGroup}
+            data-open={bar.isOpen}
+            data-path={critical === null ? undefined : isCritical ? "critical" : "aside"}
             data-active={activeId !== null && item.bars.some(({ id }) => id === activeId)}
             data-drawn={`${index}.${place}`}
             data-ordinal={bar.ordinal ?? undefined}
             data-turn={bar.turnId ?? undefined}
             style={{ transform: `translateX(${item.left}px)`, width: item.width }}
           >
-            {!isGroup && bar.first !== null && item.width > 24 && (
-              <i className="first" style={{ width: `${firstShare(bar) * 100}%` }} />
-            )}
+            {!isGroup && bar.first !== null && item.width > 24 && <i style={{ width: `${firstShare(bar) * 100}%` }} />}
             <BarText texts={isGroup ? groupLabels(item.bars.length) : barLabels(bar)} item={item} />
           </div>
         );
@@ -88,7 +87,7 @@ const characterWidth = 6.6;
 const barPadding = 14;
 
 function groupLabels(size: number): readonly string[] {
-  return [`${count(size)} effects`, count(size)];
+  return [`${countText(size)} effects`, countText(size)];
 }
 
 /** Whether a bar stands for the selected row. */
@@ -104,17 +103,17 @@ function laneTitle({ label, parent }: Lane): string {
   return parent === null ? visibleName(label) : `${visibleName(label)} of the child agent ${visibleName(parent)}`;
 }
 
-/** The id of the element of a bar. */
+/** The id of the element of a bar, among those of its timeline. */
 export function drawnId({ bars }: Drawn): string {
-  return `bar-${bars[0]?.id ?? ""}`;
+  return bars[0]?.id ?? "";
 }
 
-function groupKind(bars: readonly Bar[]): string {
-  return bars.some(({ kind }) => kind === "discarded") ? "discarded" : (bars[0]?.kind ?? "");
+function groupKind(bars: readonly Bar[]): Bar["kind"] | undefined {
+  return bars.some(({ kind }) => kind === "discarded") ? "discarded" : bars[0]?.kind;
 }
 
 function groupTitle(bars: readonly Bar[]): string {
-  return `${count(bars.length)} effects, steps ${(bars[0]?.step ?? 0) + 1} to ${(bars.at(-1)?.step ?? 0) + 1}`;
+  return `${countText(bars.length)} effects, steps ${(bars[0]?.step ?? 0) + 1} to ${(bars.at(-1)?.step ?? 0) + 1}`;
 }
 
 function firstShare({ start, end, first }: Bar): number {

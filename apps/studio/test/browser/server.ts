@@ -9,7 +9,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-const program = join(import.meta.dirname, "../../../../lib/bin/everturn.js");
+const ownProgram = join(import.meta.dirname, "../../../../lib/bin/everturn.js");
 const running = new Set<ChildProcess>();
 
 /**
@@ -39,6 +39,8 @@ export type ServerOptions = {
   readonly paceMs?: number;
   /** The path of a configuration file. Default: none is read. */
   readonly config?: string;
+  /** The path of the command. Default: that of this build. */
+  readonly program?: string;
   /** Variables of the environment, for example API keys. */
   readonly environment?: { readonly [name: string]: string };
 };
@@ -89,7 +91,7 @@ export class Server {
 type Spawned = { readonly child: ChildProcess; readonly url: string; readonly link: string };
 
 async function spawnServer(options: ServerOptions, workFolder: string): Promise<Spawned> {
-  const { database, port = 0, token = "off", paceMs, config, environment = {} } = options;
+  const { database, port = 0, token = "off", paceMs, config, program = ownProgram, environment = {} } = options;
   const path = database.startsWith("postgres:") ? database : join(folder, database);
   const configuration = config === undefined ? ["--no-config"] : ["--config", config];
   const child = spawn(process.execPath, [program, ...configuration, "serve", "--port", `${port}`, "--database", path], {

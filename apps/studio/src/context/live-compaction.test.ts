@@ -10,7 +10,7 @@ import { acceptedAt, effectOf, timelineOf } from "../../test/turn-fixture.ts";
 import { addMessages, emptyConversation, withEvents, withHead } from "../conversation/session-store.ts";
 import { seenEvent } from "../data/session-events.ts";
 import { layoutOf } from "../timeline/layout.ts";
-import { noOpenEffects, openEffects, withEvents as withLiveEvents } from "../timeline/live.ts";
+import { noOpenEffects, liveEffects, withEvents as withLiveEvents } from "../timeline/live.ts";
 
 const eventOf = (event: RuntimeEvent["event"]): RuntimeEvent => ({
   cursor: "c",
@@ -60,15 +60,15 @@ test("the timeline draws a compaction that runs in a lane of its own, in place o
   const checkpoint = effectOf(1, "checkpoint", 0, [0, 5]);
   const timeline = timelineOf([checkpoint]);
   const live = withLiveEvents(noOpenEffects, seen(started), acceptedAt + 40);
-  expect(openEffects(live, timeline)).toMatchObject([{ kind: "compaction", step: 0, startedAt: acceptedAt + 40 }]);
-  const { lanes, bars } = layoutOf(timeline, { open: openEffects(live, timeline) });
+  expect(liveEffects(live, timeline)).toMatchObject([{ kind: "compaction", step: 0, startedAt: acceptedAt + 40 }]);
+  const { lanes, bars } = layoutOf(timeline, { open: liveEffects(live, timeline) });
   expect(lanes.map(({ label }) => label)).toEqual(["compaction"]);
   expect(bars.flat()).toMatchObject([{ kind: "compaction", isOpen: true, ordinal: 2 }]);
   const after = withLiveEvents(live, seen(ended), acceptedAt + 90);
-  expect(openEffects(after, timeline)).toMatchObject([{ kind: "model" }]);
+  expect(liveEffects(after, timeline)).toMatchObject([{ kind: "model" }]);
   // A page that is opened while it runs gets the events of the turn again.
   const begins = eventOf({ type: "turn_started", turnId: "t2", sessionId: "s" });
-  expect(openEffects(withLiveEvents(noOpenEffects, seen(begins, started), acceptedAt + 500), timeline)).toMatchObject([
+  expect(liveEffects(withLiveEvents(noOpenEffects, seen(begins, started), acceptedAt + 500), timeline)).toMatchObject([
     { kind: "compaction", startedAt: acceptedAt + 5 },
   ]);
 });

@@ -58,6 +58,34 @@ await withProject(template, async ({ browser, run, serve, end, log }) => {
   await browser.until("document.body.innerText.includes('booked a table for 2 at 20:00, for Grace')");
   log("a call runs with the arguments that were edited");
 
+  // The question of a tool: it is shown with its form, also after a reload, and so are question, answer and result.
+  const reload = async (): Promise<void> => {
+    await browser.evaluate("globalThis.isBeforeReload = true; location.reload()");
+    await browser.until("globalThis.isBeforeReload !== true && document.querySelector('article') !== null");
+  };
+  const chatText = `[...document.querySelectorAll("article")].map((item) => item.className + ": " + item.innerText).join("\\n")`;
+  await write(browser, "suggest_menu");
+  const isAsked =
+    "document.querySelector('.question input') !== null && document.querySelectorAll('form').length === 1";
+  await browser.until(isAsked);
+  const choices = "[...document.querySelectorAll('.question button[type=button]')].map((item) => item.innerText)";
+  assert.deepEqual(await browser.evaluate(choices), ["everything", "vegetarian", "vegan"]);
+  await reload();
+  await browser.until(isAsked);
+  assert.deepEqual(await browser.evaluate(choices), ["everything", "vegetarian", "vegan"]);
+  await browser.evaluate("document.querySelector('.question input').focus()");
+  await browser.type("only soup");
+  await browser.until(`${newest}.split('The menu of the day, only soup.').length === 3`);
+  await browser.until("document.querySelector('.question') === null");
+  const live = String(await browser.evaluate(chatText));
+  assert.match(live, /What do you eat\?\nuser: only soup\nassistant: The menu of the day, only soup\./);
+  await reload();
+  await browser.until(`${newest}.split('The menu of the day, only soup.').length === 3`);
+  assert.equal(await browser.evaluate(chatText), live, "the page shows the same after a reload");
+  assert.equal(await browser.evaluate("document.querySelector('.question')"), null);
+  await browser.evaluate("globalThis.isFirstPage = true");
+  log("a question is answered, and shown the same after a reload");
+
   const rows = [];
   for (const signal of ["SIGTERM", "SIGKILL"] as const) {
     const words = Array.from({ length: 60 }, (_, index) => `${signal}-${index}.`);

@@ -3,9 +3,10 @@
 
 import { engine } from "everturn";
 
-import { bookTable } from "./tools.ts";
+import { bookTable, suggestMenu } from "./tools.ts";
 
 export const agent = engine({
-  instructions: "You are the assistant of a small restaurant. Book tables with the tool book_table. Be brief.",
-  tools: [bookTable],
+  instructions: `You are the assistant of a small restaurant. Be brief.
+Book tables with the tool book_table, and suggest menus with suggest_menu.`,
+  tools: [bookTable, suggestMenu],
 });

@@ -1,6 +1,6 @@
-// The tools of the agent. Replace this one with yours.
+// The tools of the agent. Replace them with yours.
 
-import { tool } from "everturn";
+import { askAndResume, tool } from "everturn";
 import { z } from "zod";
 
 export const bookTable = tool({
@@ -20,6 +20,19 @@ export const bookTable = tool({
   // Not run again if the process dies while it runs. With "safe" it would be.
   replay: "never",
   handler: (table, { idempotencyKey }) => book({ ...table, idempotencyKey }),
+});
+
+export const suggestMenu = tool({
+  name: "suggest_menu",
+  description: "Asks the guest what they eat, and suggests a menu.",
+  schema: z.object({}),
+  // It only reads, so it may run again after a crash.
+  replay: "safe",
+  // The turn ends with the question. The answer starts the next one, in which the handler runs again.
+  handler: (_, { answer }) =>
+    answer === null
+      ? askAndResume("What do you eat?", { opts: { choices: ["everything", "vegetarian", "vegan"] } })
+      : `The menu of the day, ${answer.text}.`,
 });
 
 type Booking = { name: string; guests: number; time: string; idempotencyKey: string };

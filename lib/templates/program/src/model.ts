@@ -1,7 +1,7 @@
 // The model of the agent: of the first provider whose API key is set, and otherwise a script that repeats messages and
 // calls the tools that they name.
 
-import type { Adapter, Engine, FakeStep, ModelRequest } from "everturn";
+import type { Adapter, Engine, FakeStep, JsonObject, ModelRequest } from "everturn";
 
 import { anthropic, engine, fake, gemini, messageText, openai } from "everturn";
 
@@ -24,7 +24,9 @@ function replyTo({ messages, tools }: ModelRequest): FakeStep[] {
   const named = last?.role === "user" ? tools.find(({ name }) => text.includes(name)) : undefined;
   if (named !== undefined) {
     const id = `call_${messages.length}`;
-    return [{ type: "tool_call", id, name: named.name, arguments: { name: "Ada", guests: 2, time: "20:00" } }];
+    const { name } = named;
+    const args: JsonObject = name === "book_table" ? { name: "Ada", guests: 2, time: "20:00" } : {};
+    return [{ type: "tool_call", id, name, arguments: args }];
   }
   const reply = last?.role === "tool" ? `The tool returned: ${text}` : `You said: ${text}`;
   const words = reply.match(/\S+\s*/g) ?? [];

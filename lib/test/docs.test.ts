@@ -81,6 +81,23 @@ test("there are snippets, in Markdown and in doc comments", () => {
   expect(snippets.filter(({ title }) => title.includes(".ts:")).length).toBeGreaterThan(10);
 });
 
+test("examples in Markdown name values by the words of the glossary: agent, sessions, host", () => {
+  const markdown = snippets.filter(({ title }) => /\.md:/.test(title));
+  const namesOf = (declaration: RegExp) =>
+    new Set(markdown.flatMap(({ code }) => [...code.matchAll(declaration)].map(({ groups }) => groups?.["name"])));
+  // An agent may have the name of its role, but `assistant` is the constructor of messages.
+  expect([...namesOf(/const (?<name>\w+) = (?:engine|withMcp)\(/g)]).not.toContain("assistant");
+  // Two processes or two applications need two names.
+  const processes = ["first", "second", "web", "worker", "hotel", "payments"];
+  const runtimes = [...namesOf(/const (?<name>\w+) = runtime\(/g)].filter((name) => !processes.includes(name ?? ""));
+  expect(runtimes).toEqual(["sessions"]);
+  const withRuntime = markdown.filter(({ code }) => code.includes("runtime({"));
+  const storages = withRuntime.flatMap(({ code }) => [
+    ...code.matchAll(/const (?<name>\w+) = (?:sqlite|postgres|memory)Storage\(/g),
+  ]);
+  expect(new Set(storages.map(({ groups }) => groups?.["name"]))).toEqual(new Set(["host"]));
+});
+
 test("every other code block is checked by another test, or is no code", async () => {
   const shell = [...(await otherBlocks())].filter(([block]) => / (?:sh|bash)$/.test(block));
   // apps/cli/test/documented-commands.test.ts parses the commands.

@@ -61,8 +61,8 @@ export type AiSdkModel = {
  * import { aiSdkModel } from "everturn/ai-sdk";
  * import { generateText } from "ai";
  *
- * const assistant = engine({ adapter: fake({ script: [{ type: "text", text: "Hello." }] }), model: "fake:m" });
- * (await generateText({ model: aiSdkModel(assistant), prompt: "Hi!" })).text; // => "Hello."
+ * const agent = engine({ adapter: fake({ script: [{ type: "text", text: "Hello." }] }), model: "fake:m" });
+ * (await generateText({ model: aiSdkModel(agent), prompt: "Hi!" })).text; // => "Hello."
  * ```
  */
 export function aiSdkModel<Context extends CallerContext>(

@@ -5,13 +5,14 @@ import type { FrameMark } from "./frame-marks.ts";
 import type { HistoryFrame, TimelineEffect } from "everturn/advanced";
 import type { ReactNode } from "react";
 
+import { readTimeline } from "everturn/client";
+import { usageTexts } from "everturn/react";
 import { memo, useState } from "react";
 
 import { useConversationPart } from "../conversation/use-conversation.ts";
 import { useConnection } from "../data/connection.tsx";
 import { useQuery } from "../data/query.ts";
 import { refreshSession } from "../data/session-feed.ts";
-import { inputText, outputText } from "../inspector/usage-text.ts";
 import { dateTime } from "../parts/format.ts";
 import { visibleName } from "../parts/text.ts";
 import { sessionRoute } from "../route.ts";
@@ -19,7 +20,6 @@ import { Button } from "../shell/button.tsx";
 import { Link } from "../shell/link.tsx";
 import { attempt } from "../shell/toasts.tsx";
 import { Markdown } from "../text/markdown.tsx";
-import { readTimeline } from "../timeline/turn-data.ts";
 import "./context.css";
 import { markText, messageNumbers } from "./frame-marks.ts";
 
@@ -88,7 +88,7 @@ function Facts({ frame }: { readonly frame: HistoryFrame }): ReactNode {
           ? error === null
             ? "Loading…"
             : "not known: the journal of the turn is not in this session"
-          : `in ${inputText(effect.usage)} · out ${outputText(effect.usage)}`}
+          : `in ${usageTexts(effect.usage).input} · out ${usageTexts(effect.usage).output}`}
       </dd>
       {effect !== null && (
         <>
@@ -150,7 +150,7 @@ function useFrameEffect(
 ): { readonly data: TimelineEffect | null; readonly error: Error | null } {
   const { inspector } = useConnection();
   return useQuery(`frame ${sessionId} ${frameId}`, async () => {
-    const { effects } = await readTimeline(inspector, sessionId, turnOf(frameId), null);
+    const { effects } = await readTimeline(inspector, sessionId, turnOf(frameId));
     const effect = effects.find(({ frame }) => frame?.id === frameId);
     if (effect === undefined) throw new Error("the journal of the turn has no such compaction");
     return effect;

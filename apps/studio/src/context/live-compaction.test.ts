@@ -9,7 +9,6 @@ import { expect, test } from "vitest";
 import { acceptedAt, effectOf, timelineOf } from "../../test/turn-fixture.ts";
 import { addMessages, emptyConversation, withEvents, withHead } from "../conversation/session-store.ts";
 import { seenEvent } from "../data/session-events.ts";
-import { layoutOf } from "../timeline/layout.ts";
 import { noOpenEffects, liveEffects, withEvents as withLiveEvents } from "../timeline/live.ts";
 
 const eventOf = (event: RuntimeEvent["event"]): RuntimeEvent => ({
@@ -56,14 +55,11 @@ test("a conversation knows which messages are being summarized, until the compac
   expect(next.turn?.compaction).toEqual({ running: { from: 3, to: 5 }, ended: 1 });
 });
 
-test("the timeline draws a compaction that runs in a lane of its own, in place of the model call that follows", () => {
+test("a compaction that runs is an open effect, in place of the model call that follows", () => {
   const checkpoint = effectOf(1, "checkpoint", 0, [0, 5]);
   const timeline = timelineOf([checkpoint]);
   const live = withLiveEvents(noOpenEffects, seen(started), acceptedAt + 40);
   expect(liveEffects(live, timeline)).toMatchObject([{ kind: "compaction", step: 0, startedAt: acceptedAt + 40 }]);
-  const { lanes, bars } = layoutOf(timeline, { open: liveEffects(live, timeline) });
-  expect(lanes.map(({ label }) => label)).toEqual(["compaction"]);
-  expect(bars.flat()).toMatchObject([{ kind: "compaction", isOpen: true, ordinal: 2 }]);
   const after = withLiveEvents(live, seen(ended), acceptedAt + 90);
   expect(liveEffects(after, timeline)).toMatchObject([{ kind: "model" }]);
   // A page that is opened while it runs gets the events of the turn again.
@@ -71,13 +67,4 @@ test("the timeline draws a compaction that runs in a lane of its own, in place o
   expect(liveEffects(withLiveEvents(noOpenEffects, seen(begins, started), acceptedAt + 500), timeline)).toMatchObject([
     { kind: "compaction", startedAt: acceptedAt + 5 },
   ]);
-});
-
-test("a recorded compaction is a bar with its tokens", () => {
-  const summary = effectOf(1, "compaction", 0, [0, 400], { name: "fake:m" });
-  const model = effectOf(2, "model", 0, [400, 900]);
-  const { lanes, bars, commits } = layoutOf(timelineOf([summary, model]));
-  expect(lanes.map(({ label }) => label)).toEqual(["model", "compaction"]);
-  expect(bars[1]).toMatchObject([{ kind: "compaction", ordinal: 1, start: 0, end: 400, state: "ok" }]);
-  expect(commits.map(({ isBookkeeping }) => isBookkeeping)).toEqual([false, false]);
 });

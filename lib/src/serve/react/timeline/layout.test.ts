@@ -304,3 +304,16 @@ test("an effect without a duration at the end of the turn is inside of the plot"
   expect(drawn?.width).toBeGreaterThan(0);
   expect((drawn?.left ?? 0) + (drawn?.width ?? 0)).toBeLessThanOrEqual(700);
 });
+
+test("draws a compaction in a lane of its own, while it runs and when it is recorded", () => {
+  const running = { id: "compaction", kind: "compaction", name: "compaction", step: 0 } as const;
+  const open = [{ ...running, startedAt: acceptedAt + 40, firstAt: null, discarded: null }];
+  const live = layoutOf(timelineOf([effectOf(1, "checkpoint", 0, [0, 5])]), { open });
+  expect(live.lanes.map(({ label }) => label)).toEqual(["compaction"]);
+  expect(live.bars.flat()).toMatchObject([{ kind: "compaction", isOpen: true, ordinal: 2 }]);
+  const summary = effectOf(1, "compaction", 0, [0, 400], { name: "fake:m" });
+  const { lanes, bars, commits } = layoutOf(timelineOf([summary, effectOf(2, "model", 0, [400, 900])]));
+  expect(lanes.map(({ label }) => label)).toEqual(["model", "compaction"]);
+  expect(bars[1]).toMatchObject([{ kind: "compaction", ordinal: 1, start: 0, end: 400, state: "ok" }]);
+  expect(commits.map(({ isBookkeeping }) => isBookkeeping)).toEqual([false, false]);
+});

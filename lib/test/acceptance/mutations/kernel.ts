@@ -9,7 +9,7 @@ export const kernelMutations: readonly Mutation[] = [
     {
       rows: ["allm 28"],
       defect: "an event of an unknown type is refused",
-      from: "      default:\n        return;\n",
+      from: "      default:\n        return ignoreNotice(event);\n",
       to: '      case "message_started":\n      case "raw_chunk":\n        return;\n      default:\n        throw new MisuseError("invalid_argument", "unknown event");\n',
     },
     {

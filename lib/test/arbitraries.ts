@@ -677,6 +677,7 @@ const contextWindow = record<ContextWindow>({
   attemptedAt: count,
   uncountedAt: count,
   requested: orNull(record({ instructions: orNull(text) })),
+  summaryUsage: usage,
 });
 const chatResult = record<ChatResult>({
   thread,

@@ -91,6 +91,30 @@ test("each summary makes one frame, which is an entry beside the messages", asyn
   expect(await framesOf(host)).toEqual([]);
 });
 
+test("the usage of summaries is reported apart: in the ledger, and in the context window", async () => {
+  const host = memoryStorage();
+  const requests: ModelRequest[] = [];
+  const of = agent(model(requests));
+  await run(host, of, 16);
+  const sessions = runtime({ host, engines: { default: of } });
+  const { lines, total } = await sessions.usage("s");
+  const inputOf = (isSummed: (request: ModelRequest) => boolean): number =>
+    requests
+      .filter(isSummed)
+      .reduce((sum, { messages }) => sum + Math.ceil(messages.map(messageText).join("").length / 4), 0);
+  const apart = Object.fromEntries(lines.map(({ source, usage }) => [source, usage.inputTokens]));
+  expect(apart).toEqual({ model: inputOf((request) => !isSummary(request)), summary: inputOf(isSummary) });
+  const session = (await sessions.get("s"))?.session;
+  expect(session?.contextWindow?.summaryUsage.inputTokens).toBe(apart["summary"]);
+  expect(session?.usage.inputTokens).toBe(total.inputTokens);
+  // Undo takes the frame back, and not what its summary has cost. A fork has not used anything.
+  await sessions.undoCompaction("s");
+  expect((await sessions.get("s"))?.session.contextWindow?.summaryUsage.inputTokens).toBe(apart["summary"]);
+  await sessions.fork("s", { id: "copy" });
+  expect((await sessions.get("copy"))?.session.contextWindow?.summaryUsage.inputTokens ?? null).toBeNull();
+  await sessions.close();
+});
+
 test("a replay of a turn after a frame builds the same effects, and the effects name the frame", async () => {
   const host = memoryStorage();
   const sessions = runtime({ host, engines: { default: agent(model([])) } });

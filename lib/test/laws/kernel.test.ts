@@ -49,7 +49,7 @@ const small: ContextLimits = {
   longestResult: 40,
   counts: false,
   prune: { at: 20, keep: 8 },
-  compact: { at: 30, model: null, instructions: null, providerAt: null },
+  compact: { at: 30, model: null, instructions: null, providerAt: null, maxTokens: null, budget: null },
 };
 const pruned: ContextLimits = { ...small, compact: null };
 const counting: ContextLimits = { ...small, counts: true };

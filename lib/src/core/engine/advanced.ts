@@ -5,7 +5,7 @@ export type { AdapterCall, AdapterOptions, ImageAdapter } from "./model-call/ada
 export type { Catalog } from "./model-call/catalog.ts";
 export type { EngineRegistry } from "./describe.ts";
 export type { Directive } from "./tool/directive.ts";
-export type { CompactPolicy, PrunePolicy, Tokenizer } from "./context-policy.ts";
+export type { CompactPolicy, PrunePolicy, SummaryBudget, Tokenizer } from "./context-policy.ts";
 export type { Overrides } from "./engine.ts";
 export type { CodeExecutor } from "./tool/executor.ts";
 export type { Middleware, ModelCall, NextModel, NextTool, ToolInvocation } from "./middleware.ts";

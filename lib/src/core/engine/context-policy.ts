@@ -3,11 +3,13 @@
 
 import type { ContextLimits, NamedProjector } from "../kernel/internal.ts";
 import type { ModelName } from "../model/internal.ts";
+import type { Engine } from "./engine.ts";
 import type { Adapter } from "./model-call/adapter.ts";
 import type { Rule, Rules } from "./option-rules.ts";
 
 import { invalidArgument } from "../model/internal.ts";
 import { modelNameShape, readOrNull } from "../model/parse/reading.ts";
+import { withCatalogData } from "./model-call/catalog.ts";
 import {
   aBoolean,
   aFunction,
@@ -18,6 +20,7 @@ import {
   numberIn,
   objectOf,
   oneOf,
+  positive,
 } from "./option-rules.ts";
 
 /**
@@ -34,12 +37,22 @@ export type PrunePolicy = {
   readonly keep?: number;
 };
 
+/** What summaries may use. */
+export type SummaryBudget = {
+  /** Input and output tokens together. Default: no limit. */
+  readonly tokens?: number;
+  /** US dollars. The prices of the models have to be known. Default: no limit. */
+  readonly cost?: number;
+  /** `turn`: each turn has the budget. `session`: all turns of a session together have it. Default: `turn`. */
+  readonly per?: "turn" | "session";
+};
+
 /** How old messages are replaced by a summary. */
 export type CompactPolicy = {
   /**
-   * `provider`: the provider compacts inside of a model call (Anthropic, OpenAI Responses), when a request fills `at`,
-   * and has no `model` and `instructions`. The library steps in only if a request fills the whole window without the
-   * reserve. Default: `model`, a summary by a model call of the library.
+   * `provider`: the provider compacts inside of a model call (Anthropic, OpenAI Responses), when a request fills `at`;
+   * the options below are for summaries of the library and are refused. The library steps in only if a request fills
+   * the whole window without the reserve. Default: `model`, a summary by a model call of the library.
    */
   readonly by?: "model" | "provider";
   /** Compact when a request fills this share of the window without the reserve. Default: 0.8. */
@@ -51,6 +64,16 @@ export type CompactPolicy = {
   readonly model?: ModelName;
   /** What the summary has to keep, for example "Keep order numbers." Added to what the library asks for. */
   readonly instructions?: string;
+  /**
+   * The greatest number of output tokens of a summary, with its reasoning. A summary that reaches it is cut off there, and
+   * says so. Default: that of the other requests.
+   */
+  readonly maxTokens?: number;
+  /**
+   * What summaries may use. After the summary that reaches it none is requested: tool results are shortened instead, and
+   * messages are left out if that is not enough. The turn does not fail. Default: no limit.
+   */
+  readonly budget?: SummaryBudget;
 };
 
 /**
@@ -106,7 +129,12 @@ const compactRules: Rules<CompactPolicy> = {
   at: aShare,
   model: aModel,
   instructions: aString,
+  maxTokens: atLeastOne,
+  budget: objectOf<SummaryBudget>({ tokens: atLeastOne, cost: positive, per: oneOf(["turn", "session"]) }),
 };
+
+/** What only summaries of the library have. */
+const ofSummaries = ["model", "instructions", "maxTokens", "budget"] as const;
 
 const policyRules: Rules<Omit<ContextPolicy, "prune" | "compact">> = {
   window: atLeastOne,
@@ -125,11 +153,11 @@ export function checkContextPolicy(policy: ContextPolicy | null, projector: Name
     prune: policy.prune === false ? anything : objectOf(pruneRules),
     compact: policy.compact === false ? anything : objectOf(compactRules),
   });
-  const { by, model, instructions } = policy.compact === false ? {} : (policy.compact ?? {});
-  if (by === "provider" && (model !== undefined || instructions !== undefined)) {
-    const name = model === undefined ? "instructions" : "model";
-    const message = `engine: contextPolicy.compact.${name} is not used with by: "provider": the provider writes its summary with the model of the turn and its own prompt; remove it`;
-    throw invalidArgument(message, ["contextPolicy", "compact", name]);
+  const compact: CompactPolicy = policy.compact === false ? {} : (policy.compact ?? {});
+  const unused = ofSummaries.find((name) => compact[name] !== undefined);
+  if (compact.by === "provider" && unused !== undefined) {
+    const message = `engine: contextPolicy.compact.${unused} is not used with by: "provider": the provider writes its summary with the model of the turn and its own prompt; remove it`;
+    throw invalidArgument(message, ["contextPolicy", "compact", unused]);
   }
   if (projector === null) return;
   const message = "engine: an engine with a projector has no contextPolicy: its projector builds the requests";
@@ -141,7 +169,7 @@ export function checkContextPolicy(policy: ContextPolicy | null, projector: Name
  * the window is not known, or if it is too small for what has to be kept.
  */
 export function contextLimits(
-  policy: ContextPolicy | null,
+  { contextPolicy: policy, catalog }: Pick<Engine, "contextPolicy" | "catalog">,
   adapter: Adapter,
   model: ModelName | null,
 ): ContextLimits | null {
@@ -168,7 +196,7 @@ export function contextLimits(
     throw invalidArgument(message, ["contextPolicy"]);
   }
   const { at: pruneAt = 0.6, keep = 1_000 } = prune === false ? {} : prune;
-  const { by, at: compactAt = 0.8, model: writer = null, instructions = null } = compact === false ? {} : compact;
+  const { by, at: compactAt = 0.8, ...ofSummary }: CompactPolicy = compact === false ? {} : compact;
   const filled = Math.floor(usable * compactAt);
   const thresholds = by === "provider" ? { at: usable, providerAt: filled } : { at: filled, providerAt: null };
   return {
@@ -178,6 +206,17 @@ export function contextLimits(
     longestResult: maxToolResult,
     counts: (count && adapter.countTokens !== undefined) || tokenizer !== undefined,
     prune: prune === false ? null : { at: Math.floor(usable * pruneAt), keep },
-    compact: compact === false ? null : { ...thresholds, model: writer, instructions },
+    compact: compact === false ? null : { ...thresholds, ...summaryLimits(ofSummary) },
   };
+  function summaryLimits({ model: writer, instructions, maxTokens, budget }: CompactPolicy): SummaryLimits {
+    const { tokens, cost, per = "turn" } = budget ?? {};
+    return {
+      model: withCatalogData(writer ?? null, adapter.provider, catalog),
+      instructions: instructions ?? null,
+      maxTokens: maxTokens ?? null,
+      budget: budget === undefined ? null : { tokens: tokens ?? null, cost: cost ?? null, per },
+    };
+  }
 }
+
+type SummaryLimits = Omit<NonNullable<ContextLimits["compact"]>, "at" | "providerAt">;

@@ -14,7 +14,7 @@ export { windowUse } from "./history/window-use.ts";
 
 // machine
 export { uncounted } from "./machine/context.ts";
-export { contextLimitsShape } from "./machine/context-limits.ts";
+export { contextLimitsShape, limitsOf } from "./machine/context-limits.ts";
 export type { JournalItem } from "./machine/input.ts";
 export { callAnswerShape, journalItems } from "./machine/input.ts";
 export { withoutForcedChoice } from "./machine/environment.ts";

@@ -1,11 +1,16 @@
 // Long conversations with a context policy: pruning, compaction, requests that are too long, and what survives.
 
 import type { CountedReply, CountingOptions } from "../../../test/counting-provider.ts";
-import type { ContextPolicy, Session } from "everturn";
+import type { Adapter, ContextPolicy, FakeScript, ModelRequest, Session } from "everturn";
+import type { CompactPolicy } from "everturn/advanced";
 
 import {
   assistant,
+  catalog,
   engine,
+  fake,
+  messageText,
+  modelRef,
   openaiCompatible,
   session as sessions,
   tool,
@@ -16,6 +21,7 @@ import {
 import { afterEach, expect, test } from "vitest";
 
 import { CountingProvider } from "../../../test/counting-provider.ts";
+import { summaryPrompt } from "../kernel/internal.ts";
 
 const providers: CountingProvider[] = [];
 afterEach(async () => {
@@ -293,6 +299,10 @@ test.each<[ContextPolicy, RegExp]>([
   [{ compact: { at: 2 } }, /compact.at must be a number greater than 0 and up to 1/],
   [{ compact: { by: "provider", model: "m" } }, /compact.model is not used with by: "provider"/],
   [{ compact: { by: "provider", instructions: "Keep names." } }, /compact.instructions is not used with by/],
+  [{ compact: { by: "provider", maxTokens: 100 } }, /compact.maxTokens is not used with by/],
+  [{ compact: { maxTokens: 0 } }, /compact.maxTokens must be a whole number of 1 or more/],
+  [{ compact: { budget: { cost: 0 } } }, /compact.budget.cost must be/],
+  [JSON.parse('{ "compact": { "budget": { "euros": 1 } } }'), /unknown option "compact.budget.euros"/],
   [JSON.parse('{ "compact": { "by": "me" } }'), /compact.by must be "model" or "provider"/],
   [JSON.parse('{ "prune": { "from": 1 } }'), /unknown option "prune.from"/],
 ])("refuses the policy %j", (policy, message) => {
@@ -308,4 +318,141 @@ test("refuses a turn whose window is not known or has no room", async () => {
   );
   const full = engine({ adapter, model: "counting", contextPolicy: { window: 1_000, keepRecent: 900 } });
   await expect(sessions.reply(full, newSession(), "hi")).rejects.toThrow(/leave nothing of the window of 1000 tokens/);
+});
+
+// Summaries with a model, a length and a budget of their own.
+
+const price = (input: number, output: number) => ({ input, output, cacheRead: null, cacheWrite: null });
+const priced = catalog([
+  modelRef({ provider: "fake", id: "m", pricing: price(2, 10), limits: { context: 8_000, output: 4_000 } }),
+  modelRef({ provider: "fake", id: "small", pricing: price(1, 1), limits: { context: 8_000, output: 4_000 } }),
+]);
+
+/** A model that reports 1,000 input and 100 output tokens, and what it was asked for summaries. */
+function pricedAgent(compact: CompactPolicy, { script, usage }: PricedOptions = {}) {
+  const summaries: ModelRequest[] = [];
+  const adapter: Adapter = {
+    provider: "fake",
+    stream: (request, call) => {
+      const isSummary = messageText(request.messages.at(-1) ?? user("")).startsWith(summaryPrompt);
+      if (isSummary) summaries.push(request);
+      const text: FakeScript = [{ type: "text", text: isSummary ? "The code word is heron." : "Seen." }];
+      const reported = isSummary ? usage : undefined;
+      return fake({
+        script: isSummary ? (script ?? text) : text,
+        usage: reported ?? { inputTokens: 1_000, outputTokens: 100 },
+      }).stream(request, call);
+    },
+  };
+  const contextPolicy = { window: 8_000, keepRecent: 1_000, prune: false, compact } as const;
+  return { summaries, of: engine({ adapter, model: "fake:m", catalog: priced, contextPolicy }) };
+}
+
+type PricedOptions = {
+  /** The reply to the request of a summary. Default: a text. */
+  readonly script?: FakeScript;
+  /** The usage of a summary. */
+  readonly usage?: { readonly inputTokens?: number };
+};
+
+/** Messages with four times as many tokens as the window, which are summarized in parts. */
+const manyMessages = (): Session =>
+  newSession({
+    thread: fromMessages(
+      Array.from({ length: 40 }, (_, index) => {
+        const text = `${index} ${"word ".repeat(640)}`;
+        return index % 2 === 0 ? user(text) : assistant(text);
+      }),
+    ),
+  });
+
+test("the price of the model of the policy is that of the catalog", async () => {
+  const { of, summaries } = pricedAgent({ model: "fake:small" });
+  const { result } = await sessions.reply(of, manyMessages(), "And?", { budgets: { cost: 10 } });
+  // Without a price the cost of the turn would be unknown, and the budget used up.
+  expect(result.haltedReason).toBe("completed");
+  const ofSummaries = (summaries.length * (1_000 * 1 + 100 * 1)) / 1e6;
+  expect(result.usage.totalCost).toBeCloseTo(ofSummaries + (1_000 * 2 + 100 * 10) / 1e6, 8);
+});
+
+test("a summary has the greatest length of the policy, and the model is told", async () => {
+  const { of, summaries } = pricedAgent({ maxTokens: 600 });
+  await sessions.reply(of, manyMessages(), "And?", { params: { maxTokens: 50 } });
+  expect(new Set(summaries.map(({ maxTokens }) => maxTokens))).toEqual(new Set([600]));
+  expect(messageText(summaries[0]?.messages.at(-1) ?? user(""))).toMatch(/Write at most 400 words\.$/);
+  // Without one, that of the other requests.
+  const others = pricedAgent({});
+  await sessions.reply(others.of, manyMessages(), "And?", { params: { maxTokens: 50 } });
+  expect(new Set(others.summaries.map(({ maxTokens }) => maxTokens))).toEqual(new Set([50]));
+  expect(messageText(others.summaries[0]?.messages.at(-1) ?? user(""))).not.toContain("at most");
+});
+
+test("a summary that reaches its greatest length is used, and says that it was cut off", async () => {
+  const script: FakeScript = [
+    { type: "text", text: "The code word is" },
+    { type: "finish", reason: "length" },
+  ];
+  const { of } = pricedAgent({ maxTokens: 4 }, { script });
+  const { session, result } = await sessions.reply(of, manyMessages(), "And?");
+  expect(result.haltedReason).toBe("completed");
+  expect(session.contextWindow?.frame?.summary).toBe("The code word is\n\n[The summary was cut off here.]");
+});
+
+test.each<[CompactPolicy["budget"], number]>([
+  // Each summary reports 1,100 tokens, which cost 0.003 US dollars.
+  [{ tokens: 2_000 }, 2],
+  [{ tokens: 1_100 }, 1],
+  [{ cost: 0.007 }, 3],
+])(
+  "after the summary that reaches the budget %j none is requested, and the turn does not fail",
+  async (budget, made) => {
+    const whole = pricedAgent({});
+    await sessions.reply(whole.of, manyMessages(), "And?");
+    expect(whole.summaries.length).toBeGreaterThan(4);
+    const { of, summaries } = pricedAgent({ ...(budget === undefined ? {} : { budget }) });
+    const { session, result } = await sessions.reply(of, manyMessages(), "And?");
+    expect([result.metadata.error, result.haltedReason]).toEqual([undefined, "completed"]);
+    expect(summaries).toHaveLength(made);
+    // The summaries before stay, and the model reads how many messages are in none.
+    expect(session.contextWindow?.frame?.summary).toMatch(
+      /^The code word is heron\.\n\n\[Messages after it that are in no summary: \d+\.\]$/,
+    );
+    expect(session.contextWindow?.summaryUsage).toMatchObject({ inputTokens: made * 1_000, outputTokens: made * 100 });
+    // The next turn has a budget of its own.
+    const next = await sessions.reply(of, { ...session, thread: manyMessages().thread, contextWindow: null }, "And?");
+    expect(next.result.haltedReason).toBe("completed");
+    expect(summaries).toHaveLength(2 * made);
+  },
+);
+
+test("a budget of the session counts the summaries of all its turns", async () => {
+  const { of, summaries } = pricedAgent({ budget: { tokens: 2_000, per: "session" } });
+  const first = await sessions.reply(of, manyMessages(), "And?");
+  expect(summaries).toHaveLength(2);
+  let { session } = first;
+  for (let turn = 0; turn < 12; turn += 1) {
+    const after = await sessions.reply(of, session, "word ".repeat(640));
+    expect([after.result.metadata.error, after.result.haltedReason]).toEqual([undefined, "completed"]);
+    ({ session } = after);
+  }
+  expect(summaries).toHaveLength(2);
+  expect(session.contextWindow?.summaryUsage.inputTokens).toBe(2_000);
+});
+
+test("a summary of unknown usage uses up a budget", async () => {
+  const { of, summaries } = pricedAgent({ budget: { tokens: 1_000_000 } }, { usage: {} });
+  const { result } = await sessions.reply(of, manyMessages(), "And?");
+  expect(result.haltedReason).toBe("completed");
+  expect(summaries).toHaveLength(1);
+});
+
+test("a budget of cost needs the prices of the models that write summaries", async () => {
+  const unpriced: ContextPolicy["compact"] = { model: "fake:unknown" };
+  const budgets = { cost: 1 };
+  await expect(sessions.reply(pricedAgent(unpriced).of, newSession(), "hi", { budgets })).rejects.toThrow(
+    /^budgets\.cost needs the price .* of fake:unknown is not known/,
+  );
+  await expect(sessions.reply(pricedAgent({ ...unpriced, budget: budgets }).of, newSession(), "hi")).rejects.toThrow(
+    /^contextPolicy\.compact\.budget\.cost needs the price/,
+  );
 });

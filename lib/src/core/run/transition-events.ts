@@ -11,6 +11,8 @@
 import type {
   CallTool,
   Collector,
+  Compacted,
+  CompactionFailed,
   EndedStep,
   Ending,
   ToolReturned,
@@ -38,10 +40,12 @@ import type { JournalItem } from "./ports/ports.ts";
 
 import { historyThread, pendingEffect, pendingOfWait } from "../kernel/internal.ts";
 import {
+  boundedSum,
   haltedReasonOf,
   knownCost,
   messageText,
   modelReply,
+  noUsage,
   storedWindow,
   toolOutcomeStatus,
   totalTokens,
@@ -60,6 +64,7 @@ export class TransitionEvents {
   /** Whether a model call replied without its tokens, or without its cost. */
   #hasUnknownTokens = false;
   #hasUnknownCost = false;
+  #summaries: Account["summaries"] = { usage: noUsage, hasUnknownTokens: false, hasUnknownCost: false };
   #lastReply: ModelReply | null = null;
   /** What was received of the reply during which the turn was cancelled. */
   #receivedReply: ModelReply | null = null;
@@ -80,6 +85,7 @@ export class TransitionEvents {
       idleCalls: this.#idleCalls,
       hasUnknownTokens: this.#hasUnknownTokens,
       hasUnknownCost: this.#hasUnknownCost,
+      summaries: this.#summaries,
       lastStep: this.#steps.at(-1) ?? null,
     };
   }
@@ -157,16 +163,28 @@ export class TransitionEvents {
       if ((totalTokens(usage) ?? 0) === 0) this.#hasUnknownTokens = true;
       if (knownCost(usage.totalCost) === null) this.#hasUnknownCost = true;
     }
-    if (response.type === "compacted") {
-      if ((totalTokens(response.usage) ?? 0) === 0) this.#hasUnknownTokens = true;
-      if (knownCost(response.usage.totalCost) === null) this.#hasUnknownCost = true;
-    }
+    if (response.type === "compacted" || response.type === "compaction_failed") this.#addSummary(response);
     if (response.type !== "tool_returned" && response.type !== "tool_waits") return [];
     const effect = pendingEffect(before, response.id);
     if (effect?.type !== "call_tool") return [];
     if (response.type === "tool_returned" && response.outcome.type === "success") this.#idleCalls = 0;
     const inCell = before.phase.type === "awaiting_tools" && before.phase.cell !== null;
     return response.type === "tool_waits" ? this.#waits(effect, response) : this.#returned(effect, response, inCell);
+  }
+
+  /** Counts the usage of a summary. A request that failed has none, if the provider reports none. */
+  #addSummary({ type, usage, spent }: Compacted | CompactionFailed): void {
+    const isCalled = type === "compacted";
+    const hasUnknownTokens = isCalled && (totalTokens(usage) ?? 0) === 0;
+    const hasUnknownCost = isCalled && knownCost(usage.totalCost) === null;
+    this.#hasUnknownTokens ||= hasUnknownTokens;
+    this.#hasUnknownCost ||= hasUnknownCost;
+    const before = this.#summaries;
+    this.#summaries = {
+      usage: boundedSum(boundedSum(before.usage, spent), usage),
+      hasUnknownTokens: before.hasUnknownTokens || hasUnknownTokens,
+      hasUnknownCost: before.hasUnknownCost || hasUnknownCost,
+    };
   }
 
   /**

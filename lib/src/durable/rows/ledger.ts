@@ -43,7 +43,7 @@ function ledgerLines(item: JournalItem): readonly (readonly [string, LedgerLine]
   }
   if (response.type === "compacted" || response.type === "compaction_failed") {
     const model = response.type === "compacted" ? response.model : null;
-    return [...line("reply", "model", model, response.usage), ...line("attempts", "model", null, response.spent)];
+    return [...line("reply", "summary", model, response.usage), ...line("attempts", "summary", null, response.spent)];
   }
   return "spent" in response ? line("tool", "tool", null, response.spent) : [];
 }

@@ -513,7 +513,8 @@ export const shapes = {
   events: object(storedEventFields),
   /** A line of the ledger: one cost. */
   ledger: object({
-    source: required(oneOf(["model", "tool", "cancelled"])),
+    /** `summary`: a model call for a compaction. */
+    source: required(oneOf(["model", "summary", "tool", "cancelled"])),
     model: fallback(nullable(string), null),
     usage: required(usageShape),
   }),

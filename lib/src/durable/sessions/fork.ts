@@ -19,6 +19,7 @@ import {
   MisuseError,
   parse,
   newSession,
+  noUsage,
   storedWindow,
   validateSession,
   windowUpTo,
@@ -100,7 +101,8 @@ async function forkNow(context: VerbContext, id: string, options: ForkOptions): 
     id: options.id ?? `session-${randomText(10)}`,
     thread: { ...session.thread, messages: [] },
     context: session.context,
-    contextWindow: storedWindow(windowUpTo(session.contextWindow, at)),
+    // A fork has not used anything yet.
+    contextWindow: storedWindow({ ...windowUpTo(session.contextWindow, at), summaryUsage: noUsage }),
     protocolEvents: isComplete ? session.protocolEvents : await eventsBefore(context, original, entries, at),
     metadata: {
       ...(isComplete ? session.metadata : withoutError(session.metadata)),

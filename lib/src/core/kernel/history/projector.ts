@@ -124,6 +124,11 @@ export function projectRequest<P extends TurnProtocol>(config: RequestConfig<P>,
 /** What the model is asked for at the end of the request of a summary. */
 export const summaryPrompt = `Older messages of this conversation are about to be replaced by a summary. Write the summary now, for the assistant that continues the conversation. Keep the goals and the constraints of the user, decisions, facts, names, numbers and identifiers exactly as they appear, results of tools that are still needed, what was done, and what is open. Write only the summary, and call no tool.`;
 
+/** Tells the model how long a summary may be: about two words for three tokens, also where a language has long ones. */
+function lengthPrompt(maxTokens: number): string {
+  return `Write at most ${Math.max(1, Math.floor((maxTokens * 2) / 3))} words.`;
+}
+
 /**
  * Returns the request of the summary that a turn waits for. It is the request of the model call with one message more,
  * so the provider finds the prefix in its cache. If that request is too long, it has only the messages that the frame
@@ -137,13 +142,14 @@ export function projectSummaryRequest<P extends TurnProtocol>(config: RequestCon
   const { useTools, overrides } = phase.call;
   const project = { config, turn: { ...turn, finalize: null }, useTools, overrides };
   const { compactAt: _, ...base } = config.projector.project(project);
-  const { instructions = null, model = null } = policy.context.compact ?? {};
-  const asked = [instructions, phase.instructions].filter((text) => text !== null && text !== undefined);
-  const prompt = user([summaryPrompt, ...asked].join("\n\n"));
+  const { instructions = null, model = null, maxTokens = null } = policy.context.compact ?? {};
+  const asked = [instructions, phase.instructions, maxTokens === null ? null : lengthPrompt(maxTokens)];
+  const prompt = user([summaryPrompt, ...asked.filter((text) => text !== null && text !== undefined)].join("\n\n"));
   const conversation = phase.isTooLong ? [...instructionsOf(turn), ...summarizedPart(turn, phase)] : base.messages;
   return {
     ...base,
     model: model ?? base.model,
+    maxTokens: maxTokens ?? base.maxTokens,
     // A forced tool choice or a response format would not let the model write text.
     toolChoice: base.toolChoice === "none" ? "none" : "auto",
     responseFormat: null,

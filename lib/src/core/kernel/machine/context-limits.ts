@@ -11,6 +11,7 @@ import {
   nullable,
   number,
   object,
+  oneOf,
   required,
   string,
 } from "../../model/parse/reading.ts";
@@ -22,6 +23,14 @@ const pruneFields = {
   keep: required(count),
 };
 
+const budgetFields = {
+  /** Input and output tokens together; `null`: no limit. */
+  tokens: fallback(nullable(number), null),
+  /** US dollars; `null`: no limit. */
+  cost: fallback(nullable(number), null),
+  per: fallback(oneOf(["turn", "session"]), "turn"),
+};
+
 const compactFields = {
   /** The tokens at which the provider compacts; `null`: it does not. `at` is where the library steps in. */
   providerAt: fallback(nullable(number), null),
@@ -31,6 +40,10 @@ const compactFields = {
   model: fallback(nullable(modelNameShape), null),
   /** What the summary has to keep, besides what the library asks for. */
   instructions: fallback(nullable(string), null),
+  /** The greatest number of output tokens of a summary; `null`: that of the other requests. */
+  maxTokens: fallback(nullable(number), null),
+  /** What summaries may use; `null`: no limit. Checked by core/run/perform/summary-budget.ts. */
+  budget: fallback(nullable(object(budgetFields)), null),
 };
 
 const contextLimitFields = {

@@ -17,7 +17,7 @@ const limits: ContextLimits = {
   longestResult: 1_000,
   counts: false,
   prune: { at: 9_000_000, keep: 100 },
-  compact: { at: 9_500_000, model: null, instructions: null, providerAt: null },
+  compact: { at: 9_500_000, model: null, instructions: null, providerAt: null, maxTokens: null, budget: null },
 };
 
 /** How often steps read messages of a history of this length, after the first step has read all of them. */

@@ -52,6 +52,7 @@ import type {
   ModelName,
   ModelReply,
   TokenCount,
+  Usage,
 } from "../../model/internal.ts";
 import type { HistoryView } from "../history/prompt.ts";
 import type { TurnProtocol } from "../protocol/protocol.ts";
@@ -60,7 +61,7 @@ import type { Compacted, CompactionFailed, TokensCounted } from "./response.ts";
 import type { TransitionBuilder } from "./transition-builder.ts";
 import type { AwaitingModel, Turn } from "./turn.ts";
 
-import { compactionItem } from "../../model/internal.ts";
+import { boundedSum, compactionItem } from "../../model/internal.ts";
 import { compactedByProvider } from "../history/compacted-by-provider.ts";
 import { estimateFrame, fittingCut, pinnedPositions, shortView, validCut, viewOf } from "../history/framed-history.ts";
 import { viewedMessages } from "../history/prompt.ts";
@@ -213,7 +214,7 @@ export function compacted<P extends TurnProtocol>(
 ): void {
   const { phase } = builder.turn;
   if (phase.type !== "awaiting_compaction") return;
-  if (!builder.spend(spent) || !builder.spend(usage)) return;
+  if (!spendOnSummary(builder, spent, usage)) return;
   if (summary.trim() === "") return withoutSummary(builder, null);
   setFrame(builder, summary, phase.to);
   compactRest(builder);
@@ -224,8 +225,17 @@ export function compactionFailed<P extends TurnProtocol>(
   builder: TransitionBuilder<P>,
   { usage, spent, failure }: CompactionFailed,
 ): void {
-  if (!builder.spend(spent) || !builder.spend(usage)) return;
-  withoutSummary(builder, failure);
+  if (spendOnSummary(builder, spent, usage)) withoutSummary(builder, failure);
+}
+
+/** Adds the usage of a summary to that of the turn. False: a sum has overflowed, and the turn has ended. */
+function spendOnSummary<P extends TurnProtocol>(
+  builder: TransitionBuilder<P>,
+  ...usages: readonly [spent: Usage, ofLastAttempt: Usage]
+): boolean {
+  const { summaryUsage } = builder.turn.contextWindow;
+  update(builder, { summaryUsage: usages.reduce(boundedSum, summaryUsage) });
+  return usages.every((usage) => builder.spend(usage));
 }
 
 /**

@@ -72,7 +72,7 @@ const compacting: ContextLimits = {
   longestResult: 1_000,
   counts: false,
   prune: null,
-  compact: { at: 1, model: null, instructions: null, providerAt: null },
+  compact: { at: 1, model: null, instructions: null, providerAt: null, maxTokens: null, budget: null },
 };
 /** Limits under which it depends on the number of tokens whether the request of `limitedTurn` is too long. */
 const counting = (at: number): ContextLimits => ({
@@ -80,7 +80,7 @@ const counting = (at: number): ContextLimits => ({
   window: 2_000,
   longestResult: 10_000,
   counts: true,
-  compact: { at, model: null, instructions: null, providerAt: null },
+  compact: { at, model: null, instructions: null, providerAt: null, maxTokens: null, budget: null },
 });
 const pruning: ContextLimits = { ...compacting, longestResult: 1_000, prune: { at: 1_000, keep: 10 }, compact: null };
 

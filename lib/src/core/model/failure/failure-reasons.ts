@@ -149,7 +149,7 @@ export const runtimeReasons = {
   replay_missing: {}, // A replay ordered an effect that is not recorded.
   callback_failed: {}, // A function of the calling program threw.
   not_found: {},
-  quota_exceeded: {}, // A quota of the tenant is used up (`copiedLengthPerHour` of `fork`).
+  quota_exceeded: {}, // Used up: a quota of the tenant (`copiedLengthPerHour` of `fork`), or the budget of summaries.
 } as const satisfies Reasons;
 
 export const failureKinds = {

@@ -6,6 +6,7 @@
 
 import type { Infer, Shape } from "../parse/shape.ts";
 
+import { noUsage, usageShape } from "../call/usage.ts";
 import { array, count, fallback, nullable, number, object, oneOf, required, string } from "../parse/shape.ts";
 
 const frameFields = {
@@ -79,6 +80,8 @@ const contextWindowFields = {
   uncountedAt: fallback(count, 0),
   /** Set by the verb `compact` and by `compactTool`, until the next model call; `null`: none is requested. */
   requested: fallback(nullable(object(compactionRequestFields)), null),
+  /** The usage of all summaries of the session. It is a part of the usage of the session. */
+  summaryUsage: fallback(usageShape, noUsage),
 };
 
 /** What the requests of a session leave out or shorten of its history, and how many tokens the newest one had. */
@@ -103,19 +106,22 @@ export const wholeHistory: ContextWindow = {
   attemptedAt: 0,
   uncountedAt: 0,
   requested: null,
+  summaryUsage: noUsage,
 };
 
 /** The form of a context window that a session stores; `null`: requests contain the whole history. */
 export function storedWindow(window: ContextWindow): ContextWindow | null {
-  const { frame, prunedBefore, count: counted, requested } = window;
-  return frame === null && prunedBefore === 0 && counted === null && requested === null ? null : window;
+  const { frame, prunedBefore, count: counted, requested, summaryUsage } = window;
+  const { inputTokens, outputTokens, totalTokens, totalCost } = summaryUsage;
+  const isUnused = [inputTokens, outputTokens, totalTokens, totalCost].every((number) => number === null);
+  return frame === null && prunedBefore === 0 && counted === null && requested === null && isUnused ? null : window;
 }
 
 /** The part of a context window that is valid for the first `length` messages of its session. */
 export function windowUpTo(window: ContextWindow | null, length: number): ContextWindow {
   if (window === null) return wholeHistory;
-  const { frame, prunedBefore, count: counted, attemptedAt, uncountedAt } = window;
-  if (frame !== null && frame.to > length) return wholeHistory;
+  const { frame, prunedBefore, count: counted, attemptedAt, uncountedAt, summaryUsage } = window;
+  if (frame !== null && frame.to > length) return { ...wholeHistory, summaryUsage };
   return {
     ...window,
     prunedBefore: Math.min(prunedBefore, length),

@@ -7,7 +7,7 @@
 // a replay gives the same verdict (Q12).
 
 import type { AskCheckpoint, CheckpointDelivered, Turn, Verdict } from "../../kernel/internal.ts";
-import type { StepResult } from "../../model/internal.ts";
+import type { StepResult, Usage } from "../../model/internal.ts";
 import type { RunPlan } from "../plan/plan.ts";
 import type { Inbox } from "../ports/ports.ts";
 
@@ -27,6 +27,8 @@ export type Account = {
   readonly hasUnknownTokens: boolean;
   /** A model call replied without a cost, or with a negative one. */
   readonly hasUnknownCost: boolean;
+  /** The summaries of the turn, also those that failed. */
+  readonly summaries: { readonly usage: Usage; readonly hasUnknownTokens: boolean; readonly hasUnknownCost: boolean };
   readonly lastStep: StepResult | null;
 };
 

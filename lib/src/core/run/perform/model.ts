@@ -45,6 +45,7 @@ import type {
 import type { Shape } from "../../model/parse/reading.ts";
 import type { RunPlan } from "../plan/plan.ts";
 import type { LiveOrigin, Sink } from "../ports/ports.ts";
+import type { Account } from "./checkpoint.ts";
 import type { Attempt, ModelCall, ModelPorts } from "./model-attempt.ts";
 import type { ModelAttempt } from "./records.ts";
 
@@ -75,6 +76,7 @@ import { MiddlewareChain } from "./middleware-chain.ts";
 import { attemptOrigin, ModelStream } from "./model-attempt.ts";
 import { attemptName, pause, readModelAttempt } from "./records.ts";
 import { routesOf } from "./routes.ts";
+import { exhaustedSummaryBudget } from "./summary-budget.ts";
 
 /**
  * Makes a model call and returns its response. Rejects with a typed error if the first call of a run fails before any
@@ -113,24 +115,28 @@ export async function performModel(
 const maxSummaryStarts = 2;
 
 /**
- * Asks a model for the summary of a compaction. Readers get no events of it. Each start is recorded first, with the
- * frame and its range: after two processes have crashed before the summary was recorded, no third one asks for it.
+ * Asks a model for the summary of a compaction, unless the budget of summaries is used up. Readers get no events of it.
+ * Each start is recorded first, with the frame and its range: after two processes have crashed before the summary was
+ * recorded, no third one asks for it.
  */
 export async function performCompaction(
   plan: RunPlan,
   ports: ModelPorts,
+  account: Account,
   effect: Compact,
   turn: Turn,
 ): Promise<Compacted | CompactionFailed> {
   const startedAt = plan.clock.now();
   const { id, frame, from, to } = effect;
   const { scope } = ports;
+  const notAsked = { type: "compaction_failed", id, usage: noUsage, spent: noUsage, durationMs: 0 } as const;
+  const exhausted = exhaustedSummaryBudget(turn, account);
+  if (exhausted !== null) return { ...notAsked, failure: exhausted };
   let starts = 0;
   while (scope.find(id, `start/${starts + 1}`) !== null) starts += 1;
   if (starts >= maxSummaryStarts) {
     const message = `the summary of the frame ${frame} was requested ${starts} times, and no process has recorded it`;
-    const failure = runtimeFailure("takeover_limit", { message });
-    return { type: "compaction_failed", id, failure, usage: noUsage, spent: noUsage, durationMs: 0 };
+    return { ...notAsked, failure: runtimeFailure("takeover_limit", { message }) };
   }
   await scope.record(id, `start/${starts + 1}`, { frame, from, to });
   const { onEvent: _, ...options } = plan.options;
@@ -146,7 +152,13 @@ export async function performCompaction(
   const { spent, noted } = calls;
   const fields = { id, usage: reply.usage, spent, durationMs: plan.clock.now() - startedAt, ...noted };
   if (failure !== null) return { type: "compaction_failed", failure, ...fields };
-  return { type: "compacted", summary: replyText(reply) ?? "", model: reply.model, ...fields };
+  return { type: "compacted", summary: summaryOf(reply), model: reply.model, ...fields };
+}
+
+/** The text of a summary. One that has reached its greatest length says so: the model must not take it for complete. */
+function summaryOf(reply: ModelReply): string {
+  const text = replyText(reply) ?? "";
+  return reply.finishReason === "length" && text.trim() !== "" ? `${text}\n\n[The summary was cut off here.]` : text;
 }
 
 /** The sink of a model call without readers. */

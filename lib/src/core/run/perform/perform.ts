@@ -74,7 +74,7 @@ export class Performers<Context extends CallerContext> {
         lifetime.openModelCall(effect.id);
         return performModel(plan, this.#modelPorts(), effect, turn);
       case "compact":
-        return performCompaction(plan, this.#modelPorts(), effect, turn);
+        return performCompaction(plan, this.#modelPorts(), transitionEvents.account, effect, turn);
       case "call_tool":
         return performTool(plan, this.#toolPorts(effect), effect);
       case "run_code":

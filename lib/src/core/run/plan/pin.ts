@@ -64,7 +64,7 @@ export function pin<Context extends CallerContext>(engine: Engine<Context>, sour
       ...(Object.keys(body).length === 0 ? {} : { options: body }),
     },
   };
-  const context = revision < contextRevision ? null : contextLimits(engine.contextPolicy, adapter, model);
+  const context = revision < contextRevision ? null : contextLimits(engine, adapter, model);
   const { mode, onUnknownTool, onEmptyReply, onToolError, maxConcurrency, maxToolCalls } = options;
   if (isOwnProtocol(engine.protocol)) checkOwnOptions(engine.protocol.name, { mode, onUnknownTool, onEmptyReply });
   return {

@@ -206,7 +206,7 @@ export function planRun<Context extends CallerContext>(
     if (!pinned.policy.syncEnvironment) {
       adapter.checkModel?.(config.model, modelRequest([], config.generation).options);
     }
-    if (limits.budgets.cost !== undefined) checkPrices(config.model, fallback);
+    checkPrices(limits, pinned, fallback);
   }
   // A stored history was validated when it was stored.
   if (details.history === undefined) checkRequest(withAnswers(thread, details), config);
@@ -412,16 +412,23 @@ function checkCellExecutor<Context extends CallerContext>(
 
 /**
  * A cost budget cannot be enforced for a model of unknown price. Throws `unknown_price` before the first call, for the
- * model and all fallbacks (Q12).
+ * models of a turn, of its summaries, and all fallbacks (Q12).
  */
-function checkPrices(model: ModelName | null, fallback: readonly Fallback[]): void {
-  const models = [model, ...fallback.map((entry) => (isPair(entry) ? entry.model : entry))];
+function checkPrices({ budgets }: Limits, { environment, policy }: Pinned, fallback: readonly Fallback[]): void {
+  const others = fallback.map((entry) => (isPair(entry) ? entry.model : entry));
+  const compact = policy.context?.compact ?? null;
+  const writer = compact?.model ?? environment.model;
+  if (budgets.cost !== undefined) checkPricesOf("budgets.cost", [environment.model, writer, ...others]);
+  if ((compact?.budget?.cost ?? null) !== null) checkPricesOf("contextPolicy.compact.budget.cost", [writer, ...others]);
+}
+
+function checkPricesOf(budget: string, models: readonly (ModelName | null)[]): void {
   const unpriced = models.find((name) => priceOf(name) === null);
   if (unpriced === undefined) return;
   const name = typeof unpriced === "string" ? unpriced : (unpriced?.id ?? "no model");
   throw errorFromFailure(
     engineFailure("unknown_price", {
-      message: `budgets.cost needs the price of every model that may be called, and the price of ${name} is not known`,
+      message: `${budget} needs the price of every model that may be called, and the price of ${name} is not known`,
     }),
   );
 }

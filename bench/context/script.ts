@@ -29,7 +29,7 @@ export function resultOf(size: number): string {
 type Messages = Parameters<ConstructorParameters<typeof CountingProvider>[0]["reply"]>[0];
 
 /** The facts in messages: the code word, and the invoices that were paid. */
-export function factsIn(text: string): readonly string[] {
+function factsIn(text: string): readonly string[] {
   return [...new Set(text.match(/heron|paid invoice \d+/g) ?? [])];
 }
 

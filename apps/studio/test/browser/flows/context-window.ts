@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { button, composer, read, seeEnd, seeText, startSession, talk, text } from "../flow.ts";
 import { check, until } from "../watched-page.ts";
 
-export const contextConfig = join(import.meta.dirname, "../context.config.ts");
+const contextConfig = join(import.meta.dirname, "../context.config.ts");
 
 /** Sends a message, and waits for the end of the turn. */
 async function say(page: Page, message: string): Promise<void> {

@@ -409,7 +409,7 @@ test.each<[CompactPolicy["budget"], number]>([
     const whole = pricedAgent({});
     await sessions.reply(whole.of, manyMessages(), "And?");
     expect(whole.summaries.length).toBeGreaterThan(4);
-    const { of, summaries } = pricedAgent({ ...(budget === undefined ? {} : { budget }) });
+    const { of, summaries } = pricedAgent(budget === undefined ? {} : { budget });
     const { session, result } = await sessions.reply(of, manyMessages(), "And?");
     expect([result.metadata.error, result.haltedReason]).toEqual([undefined, "completed"]);
     expect(summaries).toHaveLength(made);

@@ -23,7 +23,7 @@ const cellWorker = join(library, "src/bridges/quickjs/cell-worker.ts");
 const packagesOf: { readonly [entryPoint: string]: readonly string[] } = {
   "./http": ["eventsource-parser", "hono"],
   "./otel": ["eventsource-parser", "@opentelemetry/api"],
-  "./react": ["eventsource-parser", "react"],
+  "./react": ["@tanstack/virtual-core", "eventsource-parser", "react"],
 };
 const anyDoor: readonly string[] = ["eventsource-parser"];
 /** Optional packages, needed only by users of the entry point. They may be loaded on demand. */

@@ -8,7 +8,7 @@ import { createClient } from "everturn/client";
 
 /** Shows the inspector: on a narrow screen it is opened by a button. */
 async function openInspector(page: Page): Promise<void> {
-  await page.locator(".tl-bar").first().waitFor();
+  await page.locator(".everturn-tl-bar").first().waitFor();
   if ((page.viewportSize()?.width ?? 0) <= 1100) await page.getByRole("button", { name: "Details" }).click();
 }
 

@@ -227,7 +227,7 @@ export const commonFlows: readonly Flow[] = [
       const { page } = await open();
       const id = await startScenario(page, "Crash and recovery");
       // While the turn runs the mark of the crash already names the process that died, and the one that went on.
-      const mark = page.locator(".tl-crash span[title]").first();
+      const mark = page.locator(".everturn-tl-crash span[title]").first();
       await mark.waitFor({ timeout: 60_000 });
       const { claims } = await until(
         "the turn has two claims",
@@ -252,7 +252,7 @@ export const commonFlows: readonly Flow[] = [
       const lost = effects
         .flatMap(({ discarded }) => discarded)
         .reduce((sum, { startedAt, endedAt }) => sum + (endedAt ?? 0) - (startedAt ?? 0), 0);
-      const heading = await page.locator(".tl-totals").innerText();
+      const heading = await page.locator(".everturn-tl-totals").innerText();
       const [, activeSeconds = "", lostSeconds = ""] = /^([\d.]+) s active · ([\d.]+) s lost/.exec(heading) ?? [];
       check(lost > 500 && Math.abs(Number(lostSeconds) * 1000 - lost) <= 100, `${heading}: ${lost} ms were lost`);
       check(Number(activeSeconds) * 1000 <= total - lost + 100, `${heading}: the turn took ${total} ms`);

@@ -21,7 +21,7 @@ const timelineShare = 0.3;
  */
 const lowControls = `[...document.querySelectorAll("button, select, textarea, summary, [role='tab'], a.btn, nav a, input:not([type='checkbox'], [type='radio'], [type='file'])")]
   .filter((element) => element.checkVisibility({ visibilityProperty: true, opacityProperty: true }))
-  .filter((element) => element.closest(".visually-hidden, .skip, .tl-plot, .md, [inert]") === null)
+  .filter((element) => element.closest(".visually-hidden, .skip, .everturn-tl-plot, .md, [inert]") === null)
   .map((element) => [(element.getAttribute("aria-label") || element.textContent || element.className || element.tagName).trim().slice(0, 40), element.getBoundingClientRect().height])
   .filter(([, height]) => height > 0 && height < 43.9)
   .map(([text, height]) => text + " is " + Math.round(height) + " px high")`;

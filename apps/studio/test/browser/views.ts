@@ -187,7 +187,7 @@ export async function prepareViews(part: string): Promise<Views> {
         const { sessionId } = await post("sessions", { input: "Use delegate_hold" }, tools);
         await page.goto(tools.studio(`s/${sessionId}`));
         await page.locator(".child-link").click();
-        await page.locator("[data-depth='1'] .tl-bar").nth(1).waitFor();
+        await page.locator("[data-depth='1'] .everturn-tl-bar").nth(1).waitFor();
       },
       server: tools,
     },

@@ -14,7 +14,7 @@ export const childFlows: readonly Flow[] = [
       const { page } = await open("", server);
       await startSession(page, "Use delegate_hold");
       const lanes = page.getByRole("listbox", { name: /^Effects of turn 1/ });
-      const inner = lanes.locator(".tl-lane[data-depth='1'] .tl-bar");
+      const inner = lanes.locator(".everturn-tl-lane[data-depth='1'] .everturn-tl-bar");
       await until(
         "the child has its reply and its running tool",
         async () => inner.count(),

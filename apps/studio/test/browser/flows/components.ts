@@ -169,7 +169,7 @@ export const componentFlows: readonly Flow[] = [
       const selected = bars.getByRole("option", { selected: true });
       await bars.getByRole("option").first().waitFor();
       check((await bars.getByRole("option").count()) === 6, "the timeline has not six bars");
-      await page.getByText("4.0 s active · 4 m 12 s waiting · 7 commits").waitFor();
+      await page.getByText("3.3 s active · 1.1 s lost · 4 m 12 s waiting · 7 commits").waitFor();
       await page.getByText("process-14501 died").waitFor();
 
       // The component keeps the selection, and reports it.

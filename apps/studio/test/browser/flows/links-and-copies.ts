@@ -212,7 +212,7 @@ export const linkFlows: readonly Flow[] = [
         (whole) => whole.includes("Thank you to the 14 people") && whole.includes("read_commits"),
       );
       // The file says the same as the live view: totals, bars with their states, and the processes of the crash.
-      for (const selector of [".tl-totals", ".tl-crash"]) {
+      for (const selector of [".everturn-tl-totals", ".everturn-tl-crash"]) {
         const [live, replayed] = await Promise.all([page, other].map(async (shown) => text(shown.locator(selector))));
         check(live === replayed, `${selector}: the live view has “${live}”, the file “${replayed}”`);
       }

@@ -252,7 +252,12 @@ export const commonFlows: readonly Flow[] = [
       const lost = effects
         .flatMap(({ discarded }) => discarded)
         .reduce((sum, { startedAt, endedAt }) => sum + (endedAt ?? 0) - (startedAt ?? 0), 0);
-      const heading = await page.locator(".everturn-tl-totals").innerText();
+      const heading = await until(
+        "the heading says what was lost",
+        async () => page.locator(".everturn-tl-totals").innerText(),
+        (shown) => shown.includes("lost"),
+        10_000,
+      );
       const [, activeSeconds = "", lostSeconds = ""] = /^([\d.]+) s active · ([\d.]+) s lost/.exec(heading) ?? [];
       check(lost > 500 && Math.abs(Number(lostSeconds) * 1000 - lost) <= 100, `${heading}: ${lost} ms were lost`);
       check(Number(activeSeconds) * 1000 <= total - lost + 100, `${heading}: the turn took ${total} ms`);

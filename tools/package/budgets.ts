@@ -61,7 +61,7 @@ const limits = {
   unpackedBytes: 12 * 1024 * 1024,
   importMs: 30,
   /** The cost of an import as a part of the CPU time of a bare start. */
-  importShare: 0.7,
+  importShare: 0.85,
 };
 
 /** Measures a packed package that is unpacked in `project`. */

@@ -78,8 +78,8 @@ async function askProvider(
   if (adapter.countTokens === undefined) return unsupported(adapter);
   const { clock, requestId, adapterOptions: options, apiKey } = plan;
   return withinLimit(plan, provider, async (late) => {
-    const any = AbortSignal.any([signal, late]);
-    const call = { signal: any, requestId, options, apiKey, rawChunks: false, attempt: 1, clock };
+    const ends = AbortSignal.any([signal, late]);
+    const call = { signal: ends, requestId, options, apiKey, rawChunks: false, attempt: 1, clock };
     const tokens = await adapter.countTokens?.(request, call);
     if (tokens !== undefined && Number.isSafeInteger(tokens) && tokens > 0) return tokens;
     return adapterFailure("malformed_response", { provider, message: `${provider} counted ${String(tokens)} tokens` });
